@@ -1,0 +1,12 @@
+//! The shipping elector under every schedule (stateright) and under random ones.
+//!
+//! `world` is everything around the electors: clocks that run at different rates, a network that
+//! delays, loses and doubles, a database with a lock and a fence, and work that checks, acts and
+//! commits in separate steps. `properties` is what must hold in every state, one by one.
+
+mod checked;
+mod database;
+mod faults_found;
+mod properties;
+mod simulated;
+mod world;
