@@ -13,14 +13,9 @@ mod atomic {
     pub(super) use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 }
 
-use std::{
-    fmt,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-};
+use std::{fmt, sync::Arc};
 
+use prometheus_client::metrics::counter::Counter;
 use tenure_database::BootInstant;
 
 use self::cell::{Cell, Pass};
@@ -40,12 +35,12 @@ struct Shared {
     scope: Scope,
     holder: HolderId,
     cell: Cell,
-    refused: AtomicU64,
+    refused: Counter,
 }
 
 impl LeaderGate {
-    pub(crate) fn shut(scope: Scope, holder: HolderId) -> Self {
-        let shared = Shared { scope, holder, cell: Cell::shut(), refused: AtomicU64::new(0) };
+    pub(crate) fn shut(scope: Scope, holder: HolderId, refused: Counter) -> Self {
+        let shared = Shared { scope, holder, cell: Cell::shut(), refused };
         Self { shared: Arc::new(shared) }
     }
 
@@ -79,7 +74,7 @@ impl LeaderGate {
     /// How often a check was refused: `extrinsic_blocked_not_leader_total`.
     #[must_use]
     pub fn refused_total(&self) -> u64 {
-        self.shared.refused.load(Ordering::Relaxed)
+        self.shared.refused.get()
     }
 
     /// What is led.
@@ -125,7 +120,7 @@ impl LeaderGate {
 
     #[cold]
     fn refuse(&self, asked: Option<Epoch>) -> NotLeader {
-        self.shared.refused.fetch_add(1, Ordering::Relaxed);
+        self.shared.refused.inc();
         NotLeader { asked, last: Epoch::new(self.shared.cell.last_epoch()) }
     }
 }
@@ -188,7 +183,7 @@ mod tests {
     use super::*;
 
     fn gate() -> LeaderGate {
-        LeaderGate::shut(Scope::new("jobs").unwrap(), HolderId::new("node-1").unwrap())
+        LeaderGate::shut(Scope::new("jobs").unwrap(), HolderId::new("node-1").unwrap(), Counter::default())
     }
 
     fn soon() -> BootInstant {

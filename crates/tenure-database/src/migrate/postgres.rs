@@ -1,0 +1,60 @@
+//! Migrations on Postgres: all that is missing in one transaction, one process at a time.
+
+use tokio_postgres::{Client, GenericClient};
+
+use super::plan::{Applied, MigrateError, Migration, Standing, stand};
+
+const LOCK: &str = include_str!("../../sql/postgres/lock_migrations.sql");
+const CREATE: &str = include_str!("../../sql/postgres/create_migrations.sql");
+const EXISTS: &str = include_str!("../../sql/postgres/migrations_exist.sql");
+const APPLIED: &str = include_str!("../../sql/postgres/applied_migrations.sql");
+const RECORD: &str = include_str!("../../sql/postgres/record_migration.sql");
+
+/// Applies what is missing, and returns it. Safe when several processes start together.
+pub async fn migrate(
+    client: &mut Client,
+    component: &'static str,
+    known: &[Migration],
+) -> Result<Vec<Migration>, MigrateError> {
+    let transaction = client.transaction().await?;
+    transaction.batch_execute(LOCK).await?;
+    transaction.batch_execute(CREATE).await?;
+    let missing = match stand(component, known, &applied(&transaction, component).await?)? {
+        Standing::Behind(missing) => missing,
+        Standing::Current | Standing::Ahead => Vec::new(),
+    };
+    for migration in &missing {
+        transaction.batch_execute(migration.sql).await?;
+        let Migration { version, name, breaking, .. } = migration;
+        transaction
+            .execute(RECORD, &[&component, version, name, &migration.checksum(), breaking])
+            .await?;
+    }
+    transaction.commit().await?;
+    Ok(missing)
+}
+
+/// Where the database stands, without changing anything.
+pub async fn standing(
+    client: &Client,
+    component: &'static str,
+    known: &[Migration],
+) -> Result<Standing, MigrateError> {
+    let exists: bool = client.query_one(EXISTS, &[]).await?.get(0);
+    let applied = if exists { applied(client, component).await? } else { Vec::new() };
+    stand(component, known, &applied)
+}
+
+async fn applied(
+    client: &impl GenericClient,
+    component: &str,
+) -> Result<Vec<Applied>, MigrateError> {
+    let rows = client.query(APPLIED, &[&component]).await?;
+    let read = |row: &tokio_postgres::Row| Applied {
+        version: row.get("version"),
+        name: row.get("name"),
+        checksum: row.get("checksum"),
+        breaking: row.get("breaking"),
+    };
+    Ok(rows.iter().map(read).collect())
+}

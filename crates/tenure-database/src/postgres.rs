@@ -1,0 +1,9 @@
+//! Postgres: a URL, sessions over TLS, and the way a call uses one.
+
+mod line;
+mod pooler;
+mod session;
+mod tls;
+mod url;
+
+pub use self::{line::Line, pooler::is_transaction_pooler, session::Session, url::PostgresUrl};

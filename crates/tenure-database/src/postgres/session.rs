@@ -1,0 +1,85 @@
+//! One connection to Postgres, and the task that drives it.
+
+use std::{future::poll_fn, ops::Deref};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    sync::mpsc,
+    task::AbortHandle,
+};
+use tokio_postgres::{AsyncMessage, Client, Connection, Notification};
+use tokio_util::sync::CancellationToken;
+
+/// A session: whoever drops it closes the socket at once, and with it whatever the session held.
+#[derive(Debug)]
+pub struct Session {
+    client: Client,
+    ended: CancellationToken,
+    notifications: mpsc::UnboundedReceiver<Notification>,
+    driver: AbortHandle,
+}
+
+impl Session {
+    pub(super) fn driving<S, T>(client: Client, connection: Connection<S, T>) -> Self
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let ended = CancellationToken::new();
+        let (notify, notifications) = mpsc::unbounded_channel();
+        let driver = tokio::spawn(drive(connection, notify, ended.clone().drop_guard()));
+        Self { client, ended, notifications, driver: driver.abort_handle() }
+    }
+
+    /// Cancelled when the connection has ended, whoever ended it.
+    #[must_use]
+    pub fn ended(&self) -> CancellationToken {
+        self.ended.clone()
+    }
+
+    /// The next notification of a channel that this session listens to; `None` when it has ended.
+    pub async fn notification(&mut self) -> Option<Notification> {
+        self.notifications.recv().await
+    }
+}
+
+impl Deref for Session {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.driver.abort();
+    }
+}
+
+async fn drive<S, T>(
+    mut connection: Connection<S, T>,
+    notify: mpsc::UnboundedSender<Notification>,
+    _ended: tokio_util::sync::DropGuard,
+) where
+    S: AsyncRead + AsyncWrite + Unpin,
+    T: AsyncRead + AsyncWrite + Unpin,
+{
+    loop {
+        match poll_fn(|context| connection.poll_message(context)).await {
+            Some(Ok(AsyncMessage::Notification(notification))) => {
+                // Nobody listening any more is not the connection's concern.
+                let _ = notify.send(notification);
+            }
+            Some(Ok(AsyncMessage::Notice(notice))) => {
+                tracing::debug!(target: "tenure", message = notice.message(), "notice of the database");
+            }
+            Some(Ok(_)) => {}
+            Some(Err(error)) => {
+                tracing::debug!(target: "tenure", sql_error = %error, "a database session ended");
+                return;
+            }
+            None => return,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! What a Postgres URL says.
+
+use std::{fmt, str::FromStr, sync::Arc, time::Duration};
+
+use tokio_postgres::{
+    Config,
+    config::{Host, SslMode},
+};
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::{Session, tls};
+use crate::{DatabaseError, Deadline, UrlError};
+
+/// A Postgres server, database and role; printed without the password.
+///
+/// Beyond what the driver knows, `sslmode=verify-full` (and `verify-ca`, which verifies as much) checks
+/// the server's certificate, against `sslrootcert` when given and the system's certificates otherwise.
+/// As with libpq, `prefer` and `require` encrypt without verifying.
+#[derive(Clone)]
+pub struct PostgresUrl {
+    config: Config,
+    tls: Arc<MakeRustlsConnect>,
+}
+
+impl FromStr for PostgresUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, UrlError> {
+        let (text, asked) = tls::Asked::split_off(text);
+        let mut config: Config = text.parse().map_err(UrlError::Postgres)?;
+        if asked.verifies {
+            config.ssl_mode(SslMode::Require);
+        }
+        config.application_name(config.get_application_name().unwrap_or("tenure").to_owned());
+        Ok(Self { config, tls: Arc::new(tls::connector(&asked)?) })
+    }
+}
+
+impl PostgresUrl {
+    /// Opens a session, and drives it in the background until it is dropped.
+    pub async fn connect(&self, deadline: Deadline) -> Result<Session, DatabaseError> {
+        let connecting = self.config.connect(self.tls.as_ref().clone());
+        let connected = deadline.run(connecting).await;
+        let (client, connection) = connected.map_err(|error| self.cannot_connect(error))?;
+        Ok(Session::driving(client, connection))
+    }
+
+    /// The same place, with the client's side of the connection noticing a dead peer within `silence`.
+    #[must_use]
+    pub fn noticing_silence(&self, silence: Duration) -> Self {
+        // The kernel counts keepalives in whole seconds, and refuses zero.
+        let second = Duration::from_secs(1);
+        let mut config = self.config.clone();
+        config
+            .keepalives(true)
+            .keepalives_idle((silence / 2).max(second))
+            .keepalives_interval((silence / 6).max(second))
+            .keepalives_retries(2)
+            .tcp_user_timeout(silence);
+        Self { config, tls: Arc::clone(&self.tls) }
+    }
+
+    /// The driver's settings, password included: for a pool of the caller's own.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    fn cannot_connect(&self, error: DatabaseError) -> DatabaseError {
+        match error {
+            DatabaseError::Postgres(source) => {
+                DatabaseError::Connect { to: self.to_string(), source: Box::new(source) }
+            }
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let role = self.config.get_user().unwrap_or_default();
+        let ports = self.config.get_ports();
+        write!(f, "postgres://{role}@")?;
+        for (at, host) in self.config.get_hosts().iter().enumerate() {
+            let port = ports.get(at).or(ports.first()).copied().unwrap_or(5432);
+            let comma = if at == 0 { "" } else { "," };
+            match host {
+                Host::Tcp(name) => write!(f, "{comma}{name}:{port}")?,
+                #[cfg(unix)]
+                Host::Unix(folder) => write!(f, "{comma}{}:{port}", folder.display())?,
+            }
+        }
+        write!(f, "/{}", self.config.get_dbname().unwrap_or(role))
+    }
+}
+
+impl fmt::Debug for PostgresUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PostgresUrl({self})")
+    }
+}

@@ -1,0 +1,102 @@
+//! SQLite: a file, one thread that owns its connection, and the machine's boot clock as its time.
+
+use std::{path::Path, sync::mpsc, thread, time::Duration};
+
+use rusqlite::{Connection, functions::FunctionFlags};
+use tokio::sync::oneshot;
+
+use crate::{BootInstant, DatabaseError, Deadline};
+
+/// Opens a file for several processes: write-ahead log, every commit on disk, `boottime_ms()` known.
+///
+/// `busy` bounds how long a statement waits for another process's write.
+pub fn open(path: &Path, busy: Duration) -> Result<Connection, DatabaseError> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(busy)?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    register_boottime(&connection)?;
+    Ok(connection)
+}
+
+/// SQL's `boottime_ms()`: milliseconds of this machine's boot clock, read at every call.
+fn register_boottime(connection: &Connection) -> Result<(), rusqlite::Error> {
+    connection.create_scalar_function("boottime_ms", 0, FunctionFlags::SQLITE_UTF8, |_| {
+        Ok(i64::try_from(BootInstant::now().as_millis()).unwrap_or(i64::MAX))
+    })
+}
+
+type Job = Box<dyn FnOnce(&mut Connection) + Send>;
+
+/// A connection on a thread of its own, so that waiting for the file never blocks a runtime.
+#[derive(Clone, Debug)]
+pub struct FileThread {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl FileThread {
+    /// Starts the thread; it ends, and closes the file, when the last handle is gone.
+    pub fn start(connection: Connection) -> std::io::Result<Self> {
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let mut connection = connection;
+        thread::Builder::new().name("tenure-sqlite".to_owned()).spawn(move || {
+            for job in queue {
+                job(&mut connection);
+            }
+        })?;
+        Ok(Self { jobs })
+    }
+
+    /// Runs a job on the thread. One that is given up may still be applied later.
+    pub async fn call<T: Send + 'static>(
+        &self,
+        deadline: Deadline,
+        job: impl FnOnce(&mut Connection) -> Result<T, rusqlite::Error> + Send + 'static,
+    ) -> Result<T, DatabaseError> {
+        let (answer, answered) = oneshot::channel();
+        let job: Job = Box::new(move |connection| {
+            // Whoever asked may have given up meanwhile.
+            let _ = answer.send(job(connection));
+        });
+        self.jobs.send(job).map_err(|_| DatabaseError::ThreadEnded)?;
+        let answered = async { answered.await.map_err(|_| DatabaseError::ThreadEnded) };
+        Ok(deadline.run(answered).await??)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn time_in_sql_is_the_boot_clock() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = open(&folder.path().join("a.db"), Duration::from_secs(1)).unwrap();
+        let thread = FileThread::start(file).unwrap();
+        let before = BootInstant::now().as_millis();
+        let told: i64 = thread
+            .call(Deadline::after(Duration::from_secs(5)), |file| {
+                file.query_row("SELECT boottime_ms()", [], |row| row.get(0))
+            })
+            .await
+            .unwrap();
+        assert!((before..=BootInstant::now().as_millis()).contains(&told.unsigned_abs()));
+    }
+
+    #[tokio::test]
+    async fn a_job_that_takes_too_long_is_given_up() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = open(&folder.path().join("a.db"), Duration::from_secs(1)).unwrap();
+        let thread = FileThread::start(file).unwrap();
+        let (release, held) = mpsc::channel::<()>();
+        let given_up = thread
+            .call(Deadline::after(Duration::from_millis(50)), move |_| {
+                let _ = held.recv();
+                Ok(())
+            })
+            .await;
+        assert!(matches!(given_up, Err(DatabaseError::TimedOut { .. })));
+        drop(release);
+    }
+}

@@ -1,0 +1,12 @@
+//! What Tenure's own tests share: conformance suites, real servers, and a proxy that misbehaves on demand.
+
+pub mod conformance;
+#[cfg(feature = "etcd")]
+pub mod etcd;
+pub mod eventually;
+pub mod pgbouncer;
+pub mod postgres;
+pub mod proxy;
+mod server;
+
+pub use eventually::{eventually, eventually_true, millis, secs};

@@ -1,0 +1,14 @@
+-- What a role needs to run elections and to write through the fence, and nothing more.
+-- {role} is the role's quoted name.
+GRANT SELECT, UPDATE ON public.msp_leader_state TO {role};
+GRANT SELECT, INSERT, UPDATE ON public.tenure_leases TO {role};
+GRANT SELECT ON public.tenure_fences, public.tenure_terms, public.tenure_migrations,
+    public.tenure_lease_tables TO {role};
+GRANT EXECUTE ON FUNCTION
+    public.tenure_fence(text, text, bigint),
+    public.tenure_raise_fence(text, text, bigint, text, text, bigint),
+    public.tenure_end_term(text, text, bigint, text),
+    public.tenure_highest_epoch(text),
+    public.tenure_server_identity(),
+    public.tenure_create_advisory_scope(bigint, text)
+TO {role};

@@ -1,0 +1,285 @@
+//! Drives an elector: feeds it what happens, and carries out what it says.
+
+use std::sync::Arc;
+
+use tenure_database::BootInstant;
+use tokio::sync::{Notify, broadcast, mpsc, watch};
+
+use super::{
+    Builder, ElectionEnded, Leadership, Role, Wish,
+    calls::{self, Answer, FenceCall, LockCall},
+    work::Workers,
+};
+use crate::{
+    elector::{Admits, Command, Elector, EndReason, Event},
+    gate::LeaderGate,
+    lock::{Candidate, News, Witness},
+    observe::Observer,
+    service::LeaderStateChanged,
+    term::{Epoch, Term},
+};
+
+/// What the driver shares with the handle that the caller keeps.
+pub(super) struct Shared {
+    pub(super) gate: LeaderGate,
+    pub(super) leadership: watch::Sender<Leadership>,
+    pub(super) changes: broadcast::Sender<LeaderStateChanged>,
+}
+
+pub(super) struct Driver {
+    elector: Elector,
+    candidate: Candidate,
+    stale_after: Option<std::time::Duration>,
+    witness: Witness,
+    shared: Arc<Shared>,
+    observer: Observer,
+    workers: Workers,
+    lock_calls: mpsc::UnboundedSender<LockCall>,
+    fence_calls: Option<mpsc::UnboundedSender<FenceCall>>,
+    stand_down: Arc<Notify>,
+    waits: bool,
+    events: mpsc::UnboundedSender<Event>,
+    wake_at: Option<BootInstant>,
+    last_led: Option<Epoch>,
+}
+
+/// Where things come from that the driver waits for.
+struct Inlets {
+    wishes: mpsc::UnboundedReceiver<Wish>,
+    events: mpsc::UnboundedReceiver<Event>,
+    answers: mpsc::UnboundedReceiver<Answer>,
+    news: mpsc::UnboundedReceiver<News>,
+}
+
+/// Runs an election on the current thread until it is stopped or cannot go on.
+pub(super) async fn run(
+    builder: Builder,
+    shared: Arc<Shared>,
+    observer: Observer,
+    wishes: mpsc::UnboundedReceiver<Wish>,
+    runtime: tokio::runtime::Handle,
+) -> Result<(), ElectionEnded> {
+    let Builder { candidate, timing, mut lock, fence, work, enabled, stall_timeout, stale_after, .. } =
+        builder;
+    let (events, told) = mpsc::unbounded_channel();
+    let (answer, answers) = mpsc::unbounded_channel();
+    let (news, place, waits) = (lock.news(), lock.place(), lock.waits());
+    let stand_down = Arc::new(Notify::new());
+
+    let (lock_calls, asked) = mpsc::unbounded_channel();
+    let asking =
+        calls::ask_lock(lock, asked, answer.clone(), Arc::clone(&stand_down), observer.clone());
+    let lock_task = tokio::spawn(asking);
+    let (fence_calls, fence_task) = match fence {
+        None => (None, None),
+        Some(fence) => {
+            let (calls, asked) = mpsc::unbounded_channel();
+            let asking = calls::ask_fence(fence, place, asked, answer, observer.clone());
+            (Some(calls), Some(tokio::spawn(asking)))
+        }
+    };
+
+    let elector = if enabled { Elector::new(timing) } else { Elector::disabled(timing) };
+    let driver = Driver {
+        elector,
+        candidate,
+        stale_after,
+        witness: Witness::new(timing.margin()),
+        shared,
+        observer,
+        workers: Workers::new(work, runtime, events.clone(), stall_timeout),
+        lock_calls,
+        fence_calls,
+        stand_down,
+        waits,
+        events,
+        wake_at: None,
+        last_led: None,
+    };
+    let ended = driver.drive(Inlets { wishes, events: told, answers, news }).await;
+    // The driver is gone and with it the senders: what was asked for last is still carried out.
+    if let Some(task) = fence_task {
+        let _ = task.await;
+    }
+    lock_task.abort();
+    let _ = lock_task.await;
+    ended
+}
+
+impl Driver {
+    async fn drive(mut self, mut inlets: Inlets) -> Result<(), ElectionEnded> {
+        let mut leaving = false;
+        self.step(Event::Woke);
+        loop {
+            if leaving && self.elector.is_at_rest() {
+                return Ok(());
+            }
+            tokio::select! {
+                biased;
+                wish = inlets.wishes.recv() => match wish {
+                    Some(Wish::Drain) => self.drain(),
+                    Some(Wish::EndDrain) => self.step(Event::DrainEnded),
+                    Some(Wish::FenceRefused(epoch)) => {
+                        self.step(Event::FenceRefused { epoch, fence: Epoch::ZERO });
+                    }
+                    Some(Wish::Stop) => {
+                        leaving = true;
+                        self.drain();
+                    }
+                    None => {
+                        self.abandon(EndReason::Drained);
+                        return Ok(());
+                    }
+                },
+                Some(event) = inlets.events.recv() => self.step(event),
+                Some(answer) = inlets.answers.recv() => self.answered(answer)?,
+                Some(news) = inlets.news.recv() => self.step(match news {
+                    News::Changed => Event::Nudged,
+                    News::SessionEnded(epoch) => Event::SessionEnded { epoch },
+                }),
+                () = sleep_until(self.wake_at) => self.step(Event::Woke),
+            }
+        }
+    }
+
+    fn drain(&mut self) {
+        self.step(Event::DrainAsked);
+        if self.waits && self.elector.is_at_rest() {
+            self.stand_down.notify_one();
+        }
+    }
+
+    fn answered(&mut self, answer: Answer) -> Result<(), ElectionEnded> {
+        let Answer { event, reading, holder, fatal } = answer;
+        if let Some(reason) = fatal {
+            self.observer.cannot_go_on(&reason);
+            self.abandon(EndReason::Lost);
+            return Err(ElectionEnded { reason });
+        }
+        let signs = self.witness.compare(reading);
+        if signs.clock_jumped {
+            self.step(Event::ClockJumped);
+        }
+        if signs.server_changed
+            && let Some(epoch) = self.elector.holding()
+        {
+            self.step(Event::ServerChanged { epoch });
+        }
+        if let Some(held) = holder {
+            self.observer.held_by_another(held.epoch, held.heartbeat_age);
+            if let (Some(age), Some(limit)) = (held.heartbeat_age, self.stale_after)
+                && age > limit
+            {
+                self.observer.stale_leader(held.epoch, age);
+            }
+            self.shared.leadership.send_modify(|leadership| {
+                leadership.leader = Some((held.holder, held.epoch));
+            });
+        }
+        self.step(event);
+        Ok(())
+    }
+
+    fn step(&mut self, event: Event) {
+        self.wake_at = None;
+        for command in self.elector.step(BootInstant::now(), event) {
+            self.carry_out(command);
+        }
+    }
+
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Acquire { command, floor } => self.ask(LockCall::Acquire { command, floor }),
+            Command::Renew { command, epoch } => self.ask(LockCall::Renew { command, epoch }),
+            Command::Release { command, epoch } => self.ask(LockCall::Release { command, epoch }),
+            Command::Observe { command } => self.ask(LockCall::Observe { command }),
+            Command::RaiseFence { command, epoch } => match &self.fence_calls {
+                Some(calls) => {
+                    // The fence's task lives as long as the driver.
+                    let _ = calls.send(FenceCall::Raise { command, term: self.term(epoch) });
+                }
+                None => {
+                    let _ = self.events.send(Event::FenceRaised { epoch });
+                }
+            },
+            Command::Prepare { epoch } => self.workers.prepare(self.term(epoch)),
+            Command::OpenGate { epoch, until, admits } => self.open(epoch, until, admits),
+            Command::CloseGate { epoch, reason } => self.close(epoch, reason),
+            Command::StopWork { .. } => self.workers.stop(),
+            Command::WakeAt { at, spread } => {
+                self.wake_at = Some(at + spread.mul_f64(fastrand::f64()));
+            }
+        }
+    }
+
+    fn ask(&self, call: LockCall) {
+        // The lock's task lives as long as the driver.
+        let _ = self.lock_calls.send(call);
+    }
+
+    fn open(&mut self, epoch: Epoch, until: BootInstant, admits: Admits) {
+        self.shared.gate.open(epoch, until, admits);
+        let role = match admits {
+            Admits::NewWork => Role::Leader,
+            Admits::RunningWork => Role::Draining,
+        };
+        if self.shared.leadership.borrow().role == role {
+            return;
+        }
+        if role == Role::Leader {
+            self.workers.lead();
+            self.observer.led(epoch, self.last_led == Some(epoch));
+            self.last_led = Some(epoch);
+            self.tell(LeaderStateChanged { is_leader: true, epoch });
+        }
+        let term = self.term(epoch);
+        self.shared.leadership.send_modify(|leadership| {
+            leadership.role = role;
+            leadership.leader = Some((term.holder().to_string(), epoch));
+            leadership.term = Some(term);
+        });
+    }
+
+    fn close(&mut self, epoch: Epoch, reason: EndReason) {
+        self.shared.gate.close();
+        let was = self.shared.leadership.borrow().role;
+        if was != Role::Follower {
+            self.observer.shut(epoch, reason);
+            self.tell(LeaderStateChanged { is_leader: false, epoch });
+            self.shared.leadership.send_modify(|leadership| {
+                leadership.role = Role::Follower;
+                leadership.term = None;
+            });
+        }
+        if reason != EndReason::Late
+            && let Some(calls) = &self.fence_calls
+        {
+            let _ = calls.send(FenceCall::End { term: self.term(epoch), reason });
+        }
+    }
+
+    /// The election ends here and now: gate shut and work told to stop. What is held runs out.
+    fn abandon(&mut self, reason: EndReason) {
+        if let Some(epoch) = self.elector.holding() {
+            self.close(epoch, reason);
+        }
+        self.workers.stop();
+    }
+
+    fn tell(&self, change: LeaderStateChanged) {
+        // Nobody has to listen.
+        let _ = self.shared.changes.send(change);
+    }
+
+    fn term(&self, epoch: Epoch) -> Term {
+        let Candidate { scope, holder, .. } = &self.candidate;
+        Term::granted(scope.clone(), holder.clone(), epoch)
+    }
+}
+
+async fn sleep_until(at: Option<BootInstant>) {
+    match at {
+        Some(at) => tokio::time::sleep(at.left()).await,
+        None => std::future::pending().await,
+    }
+}

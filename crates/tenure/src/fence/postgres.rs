@@ -1,0 +1,138 @@
+//! The fence on Postgres: `tenure_fence` for every client, and its Rust form.
+//!
+//! ```no_run
+//! # async fn pay(client: &mut tokio_postgres::Client, term: &tenure::Term) -> Result<(), tenure::fence::FenceError> {
+//! let transaction = tenure::fence::postgres::begin(client, term).await?;
+//! transaction.execute("UPDATE accounts SET paid = true WHERE id = $1", &[&7]).await?;
+//! transaction.commit().await?;
+//! # Ok(())
+//! # }
+//! ```
+
+use async_trait::async_trait;
+use tenure_database::{
+    DatabaseError, Deadline,
+    postgres::{Line, PostgresUrl},
+};
+use tokio::sync::Mutex;
+use tokio_postgres::{Client, GenericClient, IsolationLevel, Transaction, types::Type};
+
+use super::{Fence, FenceError, Raised};
+use crate::{
+    lock::LockPlace,
+    postgres_call::{Parameter, transact},
+    term::{Epoch, Term},
+    timing::Timing,
+};
+
+const FENCE: &str = include_str!("../../sql/postgres/fence/fence.sql");
+const RAISE: &str = include_str!("../../sql/postgres/fence/raise.sql");
+const END_TERM: &str = include_str!("../../sql/postgres/fence/end_term.sql");
+
+/// The SQLSTATE of a refusal.
+pub const REFUSED: &str = "TN001";
+/// The SQLSTATE of a scope that is fenced by another lock.
+pub const OTHER_LOCK: &str = "TN002";
+
+/// Begins a transaction that only this term can commit.
+pub async fn begin<'c>(client: &'c mut Client, term: &Term) -> Result<Transaction<'c>, FenceError> {
+    let transaction =
+        client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await?;
+    pass(&transaction, term).await?;
+    Ok(transaction)
+}
+
+/// Passes the fence inside a transaction that has just begun; until it ends, no takeover gets by.
+pub async fn pass(transaction: &impl GenericClient, term: &Term) -> Result<(), FenceError> {
+    let (scope, holder, epoch) = (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
+    let passed = transaction
+        .query_typed(FENCE, &[(&scope, Type::TEXT), (&holder, Type::TEXT), (&epoch, Type::INT8)])
+        .await;
+    passed.map(drop).map_err(|error| meaning(error, term.epoch()))
+}
+
+/// What an error of a fenced statement means for the term that it carried.
+#[must_use]
+pub fn meaning(error: tokio_postgres::Error, epoch: Epoch) -> FenceError {
+    let Some(told) = error.as_db_error() else { return error.into() };
+    let message = told.message().to_owned();
+    match told.code().code() {
+        REFUSED => {
+            let fence = told.detail().and_then(|detail| detail.parse().ok()).unwrap_or(0);
+            FenceError::Refused { epoch, fence: Epoch::new(fence), message }
+        }
+        OTHER_LOCK => {
+            let hint = told.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+            FenceError::OtherLock { message: message + &hint }
+        }
+        _ => error.into(),
+    }
+}
+
+/// The election's side of the fence, on a connection of its own.
+#[derive(Debug)]
+pub struct PostgresFence {
+    line: Mutex<Line>,
+    timing: Timing,
+}
+
+impl PostgresFence {
+    /// The fence in the database that holds the data.
+    #[must_use]
+    pub fn new(url: PostgresUrl, timing: Timing) -> Self {
+        Self { line: Mutex::new(Line::to(url)), timing }
+    }
+
+    fn deadline(&self) -> Deadline {
+        Deadline::after(self.timing.call_timeout())
+    }
+}
+
+#[async_trait]
+impl Fence for PostgresFence {
+    async fn raise(&self, term: &Term, lock: &LockPlace) -> Result<Raised, FenceError> {
+        let mut line = self.line.lock().await;
+        let deadline = self.deadline();
+        let session = line.take(deadline).await?;
+        let (scope, holder, epoch) = (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
+        let (kind, place) = (lock.kind, lock.name.as_str());
+        let margin_ms = i64::try_from(self.timing.margin().as_millis()).unwrap_or(i64::MAX);
+        let parameters: [Parameter<'_>; 6] = [
+            (&scope, Type::TEXT),
+            (&holder, Type::TEXT),
+            (&epoch, Type::INT8),
+            (&kind, Type::TEXT),
+            (&place, Type::TEXT),
+            (&margin_ms, Type::INT8),
+        ];
+        let limit = self.timing.statement_timeout();
+        let raised = deadline.run(transact(&session, limit, RAISE, &parameters)).await;
+        let rows = raised.map_err(|error| match error {
+            DatabaseError::Postgres(error) => meaning(error, term.epoch()),
+            other => other.into(),
+        })?;
+        line.put_back(session);
+        let row = &rows[0];
+        Ok(match row.get("raised") {
+            true => Raised::Raised,
+            false => Raised::Refused { fence: Epoch::new(row.get("fence_epoch")) },
+        })
+    }
+
+    async fn end_term(&self, term: &Term, reason: &str) -> Result<(), FenceError> {
+        let mut line = self.line.lock().await;
+        let deadline = self.deadline();
+        let session = line.take(deadline).await?;
+        let (scope, holder, epoch) = (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
+        let parameters: [Parameter<'_>; 4] = [
+            (&scope, Type::TEXT),
+            (&holder, Type::TEXT),
+            (&epoch, Type::INT8),
+            (&reason, Type::TEXT),
+        ];
+        let limit = self.timing.statement_timeout();
+        deadline.run(transact(&session, limit, END_TERM, &parameters)).await?;
+        line.put_back(session);
+        Ok(())
+    }
+}

@@ -1,0 +1,297 @@
+//! A Postgres advisory lock: held by a session, freed when the session ends.
+//!
+//! A dedicated session waits for the lock inside the server, which wakes the next holder within
+//! milliseconds, and then holds it. Who holds it and with which epoch stands in `msp_leader_state`;
+//! every heartbeat proves, on that same session, that the lock and the epoch are still ours.
+//!
+//! Releasing is closing the session. A wait that failed may have left the lock with the session
+//! (measured), so a session that has waited either waits again or is closed; dropping a call closes it.
+
+mod session;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::try_join;
+use tenure_database::{
+    BootInstant, Deadline,
+    postgres::{Line, PostgresUrl, Session},
+};
+use tokio::sync::mpsc;
+use tokio_postgres::{error::SqlState, types::Type};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{
+    Acquire, Candidate, Grant, Holding, Lock, LockError, LockPlace, News, Observed, Reading, Renew,
+    postgres_lease::millis, postgres_news, postgres_reading,
+};
+use crate::{
+    postgres_call::Parameter,
+    term::Epoch,
+    timing::{Takeover, Timing},
+};
+
+const TRY_LOCK: &str = include_str!("../../sql/postgres/advisory/try_lock.sql");
+const WAIT_FOR_LOCK: &str = include_str!("../../sql/postgres/advisory/wait_for_lock.sql");
+const LEAD: &str = include_str!("../../sql/postgres/advisory/lead.sql");
+const BUMP_EPOCH: &str = include_str!("../../sql/postgres/advisory/bump_epoch.sql");
+const HEARTBEAT: &str = include_str!("../../sql/postgres/advisory/heartbeat.sql");
+const RELEASE: &str = include_str!("../../sql/postgres/advisory/release.sql");
+const UNLOCK: &str = include_str!("../../sql/postgres/advisory/unlock.sql");
+const OBSERVE: &str = include_str!("../../sql/postgres/advisory/observe.sql");
+
+/// How long one wait for the lock lasts: a waiter holds back vacuum, so it must end now and then.
+pub const WAIT: Duration = Duration::from_millis(4_800);
+
+/// What is particular to this lock.
+#[derive(Clone, Debug)]
+pub struct AdvisorySettings {
+    /// Where the session that waits for and holds the lock connects to.
+    pub url: PostgresUrl,
+    /// The lock's key instead of the scope's hash: `LEADER_LOCK_KEY`.
+    pub key: Option<i64>,
+    /// Where transitions are told: `PG_LISTEN_CHANNEL`.
+    pub channel: String,
+    /// How long the server lets the holder be silent before it ends the session.
+    /// Default: the late threshold and twice the margin.
+    pub session_silence: Option<Duration>,
+}
+
+impl AdvisorySettings {
+    /// The defaults for a place.
+    #[must_use]
+    pub fn at(url: PostgresUrl) -> Self {
+        Self { url, key: None, channel: "msp_leader_change".to_owned(), session_silence: None }
+    }
+}
+
+/// The lock.
+#[derive(Debug)]
+pub struct PostgresAdvisory {
+    candidate: Candidate,
+    timing: Timing,
+    settings: AdvisorySettings,
+    key: i64,
+    silence: Duration,
+    /// Waits for the lock or holds it.
+    session: Option<Session>,
+    checked_for_pooler: bool,
+    /// For looks that must not touch the lock.
+    line: Line,
+    tell: Option<mpsc::UnboundedSender<News>>,
+    listener: Option<AbortOnDropHandle<()>>,
+    watcher: Option<AbortOnDropHandle<()>>,
+}
+
+impl PostgresAdvisory {
+    /// A candidate for the scope's lock.
+    pub fn new(
+        settings: AdvisorySettings,
+        candidate: Candidate,
+        timing: Timing,
+    ) -> Result<Self, LockError> {
+        let silence = settings
+            .session_silence
+            .unwrap_or(timing.lease_duration() + timing.margin());
+        session::refuse_short("idle_session_timeout", silence, &timing)?;
+        let key = settings.key.unwrap_or_else(|| candidate.scope.key());
+        let line = Line::to(settings.url.clone());
+        Ok(Self {
+            candidate,
+            timing,
+            settings,
+            key,
+            silence,
+            session: None,
+            checked_for_pooler: false,
+            line,
+            tell: None,
+            listener: None,
+            watcher: None,
+        })
+    }
+
+    fn deadline(&self) -> Deadline {
+        Deadline::after(self.timing.call_timeout())
+    }
+
+    /// Asks for the lock on the session that waited before, or on a new one, and says whether it came.
+    async fn lock(&mut self) -> Result<(Session, bool), LockError> {
+        self.watcher = None;
+        if let Some(session) = self.session.take().filter(|session| !session.is_closed()) {
+            let locked = self.wait(&session).await?;
+            return Ok((session, locked));
+        }
+        if !self.checked_for_pooler {
+            session::refuse_pooler(&self.settings.url, self.deadline()).await?;
+            self.checked_for_pooler = true;
+        }
+        let session = session::open(self).await?;
+        let row = self.deadline().run(session.query_one(TRY_LOCK, &[&self.key])).await?;
+        let locked = row.get(0) || self.wait(&session).await?;
+        Ok((session, locked))
+    }
+
+    /// Waits inside the server; a lock that an earlier wait has left with the session answers at once.
+    async fn wait(&self, session: &Session) -> Result<bool, LockError> {
+        let wait = Deadline::after(WAIT + self.timing.call_timeout());
+        match wait.run(session.query_typed(WAIT_FOR_LOCK, &[(&self.key, Type::INT8)])).await {
+            Ok(_) => Ok(true),
+            Err(error) if error.sqlstate() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    async fn begin_term(&self, session: &Session, floor: Epoch) -> Result<Grant, LockError> {
+        let deadline = self.deadline();
+        let limit = self.timing.statement_timeout().as_millis().to_string();
+        let late_threshold_ms = self.timing.gate_open_for().as_millis() as i64;
+        let margin_ms = self.timing.margin().as_secs_f64() * 1e3;
+        let (holder, scope) = (self.candidate.holder.as_str(), self.candidate.scope.as_str());
+        let sent_at = BootInstant::now();
+        let lead: [Parameter<'_>; 1] = [(&limit, Type::TEXT)];
+        let floor = floor.get();
+        let bump: [Parameter<'_>; 6] = [
+            (&self.key, Type::INT8),
+            (&holder, Type::TEXT),
+            (&floor, Type::INT8),
+            (&late_threshold_ms, Type::INT8),
+            (&scope, Type::TEXT),
+            (&margin_ms, Type::FLOAT8),
+        ];
+        let (_, rows) = deadline
+            .run(async {
+                try_join!(session.query_typed(LEAD, &lead), session.query_typed(BUMP_EPOCH, &bump))
+            })
+            .await?;
+        let row = rows.first().ok_or_else(|| {
+            LockError::Refused(format!("the row of scope {scope} was removed from msp_leader_state"))
+        })?;
+        let settle = match self.timing.takeover() {
+            Takeover::Wait => millis(row.get("settle_ms")),
+            Takeover::Immediate => Duration::ZERO,
+        };
+        let epoch = Epoch::new(row.get("epoch"));
+        Ok(Grant { epoch, sent_at, settle, reading: postgres_reading(row, sent_at) })
+    }
+
+    /// Tells at once when the session of a term ends, whoever ended it.
+    fn watch(&mut self, session: &Session, epoch: Epoch) {
+        let (ended, tell) = (session.ended(), self.tell.clone());
+        self.watcher = Some(AbortOnDropHandle::new(tokio::spawn(async move {
+            ended.cancelled().await;
+            if let Some(tell) = tell {
+                // Nobody listening any more has nothing to lose.
+                let _ = tell.send(News::SessionEnded(epoch));
+            }
+        })));
+    }
+
+    async fn look(&self, session: &Session) -> Result<Observed, LockError> {
+        let asked = BootInstant::now();
+        let rows = self.deadline().run(session.query(OBSERVE, &[&self.key])).await?;
+        let Some(row) = rows.first() else {
+            return Ok(Observed { held: None, epoch: Epoch::ZERO, reading: Reading::default() });
+        };
+        if row.get("standby") {
+            return Err(LockError::Standby);
+        }
+        let reading = postgres_reading(row, asked);
+        let epoch = Epoch::new(row.get("epoch"));
+        let holding = Holding {
+            holder: row.get("holder_identity"),
+            epoch,
+            left: None,
+            heartbeat_age: Some(millis(row.get("age_ms"))),
+            ours: false,
+            reading: reading.clone(),
+        };
+        let is_held: bool = row.get("held");
+        Ok(Observed { held: is_held.then_some(holding), epoch, reading })
+    }
+
+    async fn still_held(&self, session: &Session) -> Result<Holding, LockError> {
+        let seen = self.look(session).await?;
+        let nobody = Holding {
+            holder: String::new(),
+            epoch: seen.epoch,
+            left: None,
+            heartbeat_age: None,
+            ours: false,
+            reading: seen.reading,
+        };
+        // The wait has passed inside the server: ask again at once.
+        Ok(Holding { left: Some(Duration::ZERO), ..seen.held.unwrap_or(nobody) })
+    }
+}
+
+#[async_trait]
+impl Lock for PostgresAdvisory {
+    fn place(&self) -> LockPlace {
+        LockPlace { kind: "postgres-advisory", name: self.key.to_string() }
+    }
+
+    fn waits(&self) -> bool {
+        true
+    }
+
+    async fn acquire(&mut self, floor: Epoch) -> Result<Acquire, LockError> {
+        let (session, locked) = self.lock().await?;
+        let answer = if locked {
+            let grant = self.begin_term(&session, floor).await?;
+            self.watch(&session, grant.epoch);
+            Acquire::Granted(grant)
+        } else {
+            Acquire::Held(self.still_held(&session).await?)
+        };
+        self.session = Some(session);
+        Ok(answer)
+    }
+
+    async fn renew(&mut self, epoch: Epoch) -> Result<Renew, LockError> {
+        let Some(session) = self.session.take() else { return Ok(Renew::Lost) };
+        let holder = self.candidate.holder.as_str();
+        let sent_at = BootInstant::now();
+        let rows = self
+            .deadline()
+            .run(session.query(HEARTBEAT, &[&self.key, &holder, &epoch.get()]))
+            .await?;
+        let Some(row) = rows.first() else { return Ok(Renew::Lost) };
+        let reading = postgres_reading(row, sent_at);
+        self.session = Some(session);
+        Ok(Renew::Renewed { sent_at, reading })
+    }
+
+    async fn release(&mut self, epoch: Epoch) -> Result<(), LockError> {
+        self.watcher = None;
+        let Some(session) = self.session.take() else { return Ok(()) };
+        let holder = self.candidate.holder.as_str();
+        let deadline = self.deadline();
+        deadline.run(session.execute(RELEASE, &[&self.key, &holder, &epoch.get()])).await?;
+        deadline.run(session.batch_execute(UNLOCK)).await?;
+        Ok(())
+    }
+
+    async fn observe(&mut self) -> Result<Observed, LockError> {
+        // Whoever only looks does not contend: a wait that left the lock here must not keep it.
+        self.session = None;
+        let session = self.line.take(self.deadline()).await?;
+        let seen = self.look(&session).await?;
+        self.line.put_back(session);
+        Ok(seen)
+    }
+
+    fn news(&mut self) -> mpsc::UnboundedReceiver<News> {
+        let (tell, news) = mpsc::unbounded_channel();
+        self.tell = Some(tell.clone());
+        let listening = postgres_news::listen(
+            self.settings.url.clone(),
+            session::listen_statement(&self.settings.channel),
+            self.timing,
+            tell,
+            |_| true,
+        );
+        self.listener = Some(AbortOnDropHandle::new(tokio::spawn(listening)));
+        news
+    }
+}

@@ -1,0 +1,86 @@
+//! The session that waits for and holds the lock: how it is set up, and what is refused.
+
+use std::time::Duration;
+
+use tenure_database::{
+    Deadline,
+    postgres::{PostgresUrl, Session, is_transaction_pooler},
+};
+use tokio_postgres::error::SqlState;
+
+use super::{PostgresAdvisory, WAIT};
+use crate::{lock::LockError, timing::Timing};
+
+const SESSION: &str = include_str!("../../../sql/postgres/advisory/session.sql");
+const READ_BACK: &str = include_str!("../../../sql/postgres/advisory/read_back.sql");
+const CREATE_SCOPE: &str = include_str!("../../../sql/postgres/advisory/create_scope.sql");
+
+/// Opens the session, and refuses it when the server would free the lock under an open gate.
+pub(super) async fn open(lock: &PostgresAdvisory) -> Result<Session, LockError> {
+    let deadline = Deadline::after(lock.timing.call_timeout());
+    let session = lock.settings.url.noticing_silence(lock.silence).connect(deadline).await?;
+    let silence_ms = lock.silence.as_millis().to_string();
+    let third_secs = lock.silence.as_secs_f64().div_euclid(3.0) as u64 + 1;
+    let wait_ms = WAIT.as_millis().to_string();
+    let limit_ms = (WAIT + lock.timing.statement_timeout()).as_millis().to_string();
+    let row = deadline
+        .run(session.query_one(SESSION, &[&silence_ms, &third_secs.to_string(), &wait_ms, &limit_ms]))
+        .await?;
+    if row.get("standby") {
+        return Err(LockError::Standby);
+    }
+    read_back(&session, deadline, &lock.timing).await?;
+    let scope = lock.candidate.scope.as_str();
+    match deadline.run(session.execute(CREATE_SCOPE, &[&lock.key, &scope])).await {
+        Err(error) if error.sqlstate() == Some(&SqlState::from_code("TN002")) => {
+            let message = error.server_message().unwrap_or("the scope's key is taken");
+            Err(LockError::Refused(message.to_owned()))
+        }
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(session),
+    }
+}
+
+async fn read_back(session: &Session, deadline: Deadline, timing: &Timing) -> Result<(), LockError> {
+    let row = deadline.run(session.query_one(READ_BACK, &[])).await?;
+    for (name, column) in [
+        ("idle_session_timeout", "idle_ms"),
+        ("tcp_user_timeout", "user_timeout_ms"),
+        ("the server's keepalive total", "keepalive_ms"),
+    ] {
+        let millis: f64 = row.get(column);
+        // Zero is never, or a socket that has no such timeout.
+        if millis > 0.0 {
+            refuse_short(name, super::millis(millis), timing)?;
+        }
+    }
+    Ok(())
+}
+
+/// Shorter than this, the server would free the lock while the gate may still be open.
+pub(super) fn refuse_short(name: &str, value: Duration, timing: &Timing) -> Result<(), LockError> {
+    let late = timing.gate_open_for();
+    let least = late + timing.margin();
+    if value > least {
+        return Ok(());
+    }
+    Err(LockError::Refused(format!(
+        "{name} {value:?} must be above the late threshold {late:?} plus the margin {:?}: the server \
+         would free the lock while the gate may still be open",
+        timing.margin()
+    )))
+}
+
+pub(super) async fn refuse_pooler(url: &PostgresUrl, deadline: Deadline) -> Result<(), LockError> {
+    if is_transaction_pooler(url, deadline).await? {
+        return Err(LockError::Refused(format!(
+            "{url} is behind a transaction pooler, which silently breaks advisory locks: connect to \
+             Postgres directly, or use the lease lock (--lock lease), which works through a pooler"
+        )));
+    }
+    Ok(())
+}
+
+pub(super) fn listen_statement(channel: &str) -> String {
+    format!("LISTEN \"{}\"", channel.replace('"', "\"\""))
+}

@@ -1,0 +1,88 @@
+//! The lease file: where it is, and how it is opened.
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rusqlite::{Connection, OptionalExtension};
+use tenure_database::{
+    DatabaseError,
+    migrate::{self, MigrateError, Migration},
+    sqlite,
+};
+
+use super::machine::Machine;
+use crate::{
+    lock::LockError,
+    term::{Epoch, Scope},
+};
+
+const MIGRATIONS: [Migration; 1] = [Migration {
+    version: 1,
+    name: "leases",
+    sql: include_str!("../../../sql/sqlite/lease/schema.sql"),
+    breaking: true,
+}];
+
+/// The file of the leases that belong to a data file: `tenure.db-lease` beside `tenure.db`.
+#[derive(Clone, Debug)]
+pub struct LeaseFile {
+    path: PathBuf,
+}
+
+impl LeaseFile {
+    /// The lease file of a data file.
+    #[must_use]
+    pub fn beside(data: &Path) -> Self {
+        let mut path = data.as_os_str().to_owned();
+        path.push("-lease");
+        Self { path: path.into() }
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Opens it, and creates it when it is not there.
+    pub fn open(&self, busy: Duration) -> Result<Connection, LockError> {
+        let mut connection = sqlite::open(&self.path, busy)?;
+        match migrate::sqlite::migrate(&mut connection, "lease file", &MIGRATIONS) {
+            Ok(_) => Ok(connection),
+            Err(MigrateError::Database(error)) => Err(error.into()),
+            Err(refused) => Err(LockError::Refused(refused.to_string())),
+        }
+    }
+
+    /// The lease of a scope as it is now, when there is one.
+    pub fn lease_of(&self, scope: &Scope, busy: Duration) -> Result<Option<Lease>, LockError> {
+        if !self.path.exists() {
+            return Ok(None);
+        }
+        let boot_id = Machine::this()?.boot_id;
+        let lease = sqlite::open(&self.path, busy)?
+            .query_row(super::OBSERVE, (scope.as_str(), boot_id, ""), |row| {
+                Ok(Lease {
+                    holder: row.get("holder_id")?,
+                    epoch: Epoch::new(row.get("lease_epoch")?),
+                    left: Duration::from_millis(row.get::<_, i64>("left_ms")?.unsigned_abs()),
+                })
+            })
+            .optional()
+            .map_err(DatabaseError::from)?;
+        Ok(lease)
+    }
+}
+
+/// A lease as anybody may read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Who holds it, or held it last.
+    pub holder: String,
+    /// The number of the term.
+    pub epoch: Epoch,
+    /// How long it still runs, by this machine's boot clock.
+    pub left: Duration,
+}

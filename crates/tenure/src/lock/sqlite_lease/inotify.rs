@@ -1,0 +1,84 @@
+//! Hearing that a SQLite file has changed: its write-ahead log is written by every commit.
+
+use std::{
+    io,
+    mem::MaybeUninit,
+    os::fd::OwnedFd,
+    path::{Path, PathBuf},
+    thread,
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init},
+};
+use tokio::sync::mpsc;
+
+use crate::lock::News;
+
+/// A commit writes more than once; what comes within this time is one change.
+const ONE_CHANGE: Duration = Duration::from_millis(2);
+/// How often a watcher looks whether anybody still listens.
+const STILL_WANTED: Duration = Duration::from_millis(500);
+
+/// Tells of every commit to the file, from a thread of its own, until nobody listens.
+pub(super) fn watch(file: PathBuf, tell: mpsc::UnboundedSender<News>) {
+    let watching = move || {
+        if let Err(error) = follow(&file, &tell) {
+            tracing::warn!(
+                target: "tenure",
+                %error,
+                file = %file.display(),
+                "cannot watch the lease file: a released lease is seen at the next look, not at once"
+            );
+        }
+    };
+    if let Err(error) = thread::Builder::new().name("tenure-inotify".to_owned()).spawn(watching) {
+        tracing::warn!(target: "tenure", %error, "cannot start a thread that watches the lease file");
+    }
+}
+
+fn follow(file: &Path, tell: &mpsc::UnboundedSender<News>) -> io::Result<()> {
+    let watch = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    // The folder, because the log is removed and made again as connections come and go.
+    add_watch(&watch, folder.unwrap_or(Path::new(".")), WatchFlags::MODIFY | WatchFlags::CREATE)?;
+    let name = file.file_name().unwrap_or_default().as_encoded_bytes();
+    let log = [name, b"-wal"].concat();
+    while !tell.is_closed() {
+        wait(&watch, STILL_WANTED)?;
+        if drain(&watch, |changed| changed == log || changed == name)? {
+            thread::sleep(ONE_CHANGE);
+            drain(&watch, |_| false)?;
+            if tell.send(News::Changed).is_err() {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn wait(watch: &OwnedFd, at_most: Duration) -> io::Result<()> {
+    let at_most = Timespec::try_from(at_most).ok();
+    match poll(&mut [PollFd::new(watch, PollFlags::IN)], at_most.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Reads all events that are there, and says whether any is about what concerns us.
+fn drain(watch: &OwnedFd, concerns: impl Fn(&[u8]) -> bool) -> io::Result<bool> {
+    let mut buffer = [MaybeUninit::uninit(); 4096];
+    let mut events = Reader::new(watch, &mut buffer);
+    let mut found = false;
+    loop {
+        match events.next() {
+            Ok(event) => {
+                found |= event.file_name().is_some_and(|name| concerns(name.to_bytes()));
+            }
+            Err(rustix::io::Errno::AGAIN) => return Ok(found),
+            Err(error) => return Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! One statement in a transaction of its own, in one round trip, through any pooler.
+
+use std::time::Duration;
+
+use futures_util::try_join;
+use tokio_postgres::{
+    Client, Row,
+    types::{ToSql, Type},
+};
+
+const BEGIN: &str = include_str!("../sql/postgres/call/begin.sql");
+const SETTINGS: &str = include_str!("../sql/postgres/call/settings.sql");
+
+pub(crate) type Parameter<'p> = (&'p (dyn ToSql + Sync), Type);
+
+/// Runs a statement that must be durable, and that the server itself ends after `limit`.
+///
+/// Unnamed statements and settings of the transaction alone: nothing of it outlives the transaction,
+/// so a transaction pooler does no harm.
+pub(crate) async fn transact(
+    client: &Client,
+    limit: Duration,
+    statement: &str,
+    parameters: &[Parameter<'_>],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let limit = limit.as_millis().to_string();
+    let settings: [Parameter<'_>; 1] = [(&limit, Type::TEXT)];
+    let (_, _, rows, ()) = try_join!(
+        client.batch_execute(BEGIN),
+        client.query_typed(SETTINGS, &settings),
+        client.query_typed(statement, parameters),
+        client.batch_execute("COMMIT"),
+    )?;
+    Ok(rows)
+}

@@ -1,0 +1,55 @@
+//! The engine's schema in the database that holds the data.
+
+use tenure_database::migrate::Migration;
+
+/// The name under which the engine's migrations are recorded.
+pub const COMPONENT: &str = "engine";
+
+/// Postgres.
+pub const POSTGRES: [Migration; 1] = [Migration {
+    version: 1,
+    name: "terms, fences and locks",
+    sql: concat!(
+        include_str!("../sql/postgres/schema/fences.sql"),
+        include_str!("../sql/postgres/schema/terms.sql"),
+        include_str!("../sql/postgres/schema/lease_tables.sql"),
+        include_str!("../sql/postgres/schema/create_lease_table.sql"),
+        include_str!("../sql/postgres/schema/leases.sql"),
+        include_str!("../sql/postgres/schema/msp_leader_state.sql"),
+        include_str!("../sql/postgres/schema/msp_leader_notify.sql"),
+        include_str!("../sql/postgres/schema/msp_leader_state_notify.sql"),
+        include_str!("../sql/postgres/schema/create_advisory_scope.sql"),
+        include_str!("../sql/postgres/schema/server_identity.sql"),
+        include_str!("../sql/postgres/schema/highest_epoch.sql"),
+        include_str!("../sql/postgres/schema/lock_refusal.sql"),
+        include_str!("../sql/postgres/schema/bound_transaction.sql"),
+        include_str!("../sql/postgres/schema/mark_fenced.sql"),
+        include_str!("../sql/postgres/schema/fence.sql"),
+        include_str!("../sql/postgres/schema/require_fence.sql"),
+        include_str!("../sql/postgres/schema/begin_term.sql"),
+        include_str!("../sql/postgres/schema/end_term.sql"),
+        include_str!("../sql/postgres/schema/raise_fence.sql"),
+        include_str!("../sql/postgres/schema/burn_epochs.sql"),
+        include_str!("../sql/postgres/schema/switch_lock.sql"),
+        include_str!("../sql/postgres/schema/rights.sql"),
+    ),
+    breaking: true,
+}];
+
+/// SQLite.
+pub const SQLITE: [Migration; 1] = [Migration {
+    version: 1,
+    name: "terms and fences",
+    sql: concat!(
+        include_str!("../sql/sqlite/schema/fences.sql"),
+        include_str!("../sql/sqlite/schema/terms.sql"),
+    ),
+    breaking: true,
+}];
+
+/// What a role needs on Postgres to run elections and to write through the fence.
+#[must_use]
+pub fn grants_to(role: &str) -> String {
+    let quoted = format!("\"{}\"", role.replace('"', "\"\""));
+    include_str!("../sql/postgres/grant.sql").replace("{role}", &quoted)
+}
