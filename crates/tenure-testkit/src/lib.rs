@@ -4,6 +4,7 @@ pub mod conformance;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 pub mod eventually;
+pub mod node;
 pub mod pgbouncer;
 pub mod postgres;
 pub mod proxy;

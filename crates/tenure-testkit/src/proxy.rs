@@ -32,17 +32,18 @@ pub struct Proxy {
 }
 
 /// What all connections look at.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 struct State {
+    /// Where new connections are passed on to.
+    target: SocketAddr,
     mode: Mode,
     /// How often everything was cut: a connection ends when the count moves on, even if `pass`
     /// follows `cut` before the connection had a chance to look.
     cuts: u64,
 }
 
-#[derive(Clone, Copy, Default, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Mode {
-    #[default]
     Pass,
     Hold(Direction),
     Cut,
@@ -53,14 +54,10 @@ impl Proxy {
     pub async fn to(target: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
-        let state = watch::Sender::default();
+        let state = watch::Sender::new(State { target, mode: Mode::Pass, cuts: 0 });
         let connections = TaskTracker::new();
-        let listening = tokio::spawn(connection::listen(
-            listener,
-            target,
-            state.subscribe(),
-            connections.clone(),
-        ));
+        let listening =
+            tokio::spawn(connection::listen(listener, state.subscribe(), connections.clone()));
         Ok(Self { addr, state, connections, _listening: AbortOnDropHandle::new(listening) })
     }
 
@@ -79,6 +76,14 @@ impl Proxy {
     /// Lets everything through, and first what was held.
     pub fn pass(&self) {
         self.state.send_modify(|state| state.mode = Mode::Pass);
+    }
+
+    /// Passes new connections on to another server, and resets those to the old one.
+    pub fn redirect(&self, target: SocketAddr) {
+        self.state.send_modify(|state| {
+            state.target = target;
+            state.cuts += 1;
+        });
     }
 
     /// Keeps back all bytes of a direction. Connections stay open, and new ones are accepted.

@@ -8,7 +8,7 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-const BEGIN: &str = include_str!("../sql/postgres/call/begin.sql");
+pub(crate) const BEGIN: &str = include_str!("../sql/postgres/call/begin.sql");
 const SETTINGS: &str = include_str!("../sql/postgres/call/settings.sql");
 
 pub(crate) type Parameter<'p> = (&'p (dyn ToSql + Sync), Type);

@@ -1,6 +1,9 @@
 //! One connection to Postgres, and the task that drives it.
 
-use std::{future::poll_fn, ops::Deref};
+use std::{
+    future::poll_fn,
+    ops::{Deref, DerefMut},
+};
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -48,6 +51,12 @@ impl Deref for Session {
 
     fn deref(&self) -> &Client {
         &self.client
+    }
+}
+
+impl DerefMut for Session {
+    fn deref_mut(&mut self) -> &mut Client {
+        &mut self.client
     }
 }
 

@@ -19,7 +19,6 @@ use super::{Direction, Mode, State};
 /// Accepts clients until the proxy aborts it.
 pub(super) async fn listen(
     listener: TcpListener,
-    target: SocketAddr,
     mut state: watch::Receiver<State>,
     connections: TaskTracker,
 ) {
@@ -28,7 +27,7 @@ pub(super) async fn listen(
             yield_now().await;
             continue;
         };
-        let State { mode, cuts } = *state.borrow_and_update();
+        let State { target, mode, cuts } = *state.borrow_and_update();
         if mode == Mode::Cut {
             reset(&client);
         } else {

@@ -1,7 +1,7 @@
 //! The fence on Postgres: `tenure_fence` for every client, and its Rust form.
 //!
 //! ```no_run
-//! # async fn pay(client: &mut tokio_postgres::Client, term: &tenure::Term) -> Result<(), tenure::fence::FenceError> {
+//! # async fn pay(client: &tokio_postgres::Client, term: &tenure::Term) -> Result<(), tenure::fence::FenceError> {
 //! let transaction = tenure::fence::postgres::begin(client, term).await?;
 //! transaction.execute("UPDATE accounts SET paid = true WHERE id = $1", &[&7]).await?;
 //! transaction.commit().await?;
@@ -9,18 +9,21 @@
 //! # }
 //! ```
 
+use std::ops::Deref;
+
 use async_trait::async_trait;
+use futures_util::{FutureExt, try_join};
 use tenure_database::{
     DatabaseError, Deadline,
     postgres::{Line, PostgresUrl},
 };
 use tokio::sync::Mutex;
-use tokio_postgres::{Client, GenericClient, IsolationLevel, Transaction, types::Type};
+use tokio_postgres::{Client, GenericClient, types::Type};
 
 use super::{Fence, FenceError, Raised};
 use crate::{
     lock::LockPlace,
-    postgres_call::{Parameter, transact},
+    postgres_call::{BEGIN, Parameter, transact},
     term::{Epoch, Term},
     timing::Timing,
 };
@@ -34,12 +37,55 @@ pub const REFUSED: &str = "TN001";
 /// The SQLSTATE of a scope that is fenced by another lock.
 pub const OTHER_LOCK: &str = "TN002";
 
-/// Begins a transaction that only this term can commit.
-pub async fn begin<'c>(client: &'c mut Client, term: &Term) -> Result<Transaction<'c>, FenceError> {
-    let transaction =
-        client.build_transaction().isolation_level(IsolationLevel::ReadCommitted).start().await?;
-    pass(&transaction, term).await?;
-    Ok(transaction)
+/// Begins a transaction that only this term can commit, in one round trip.
+///
+/// For one statement in autocommit, join the fence to it instead:
+/// `WITH fence AS MATERIALIZED (SELECT tenure_fence($1, $2, $3)) UPDATE … FROM fence WHERE …`.
+pub async fn begin<'c>(client: &'c Client, term: &Term) -> Result<FencedTransaction<'c>, FenceError> {
+    let transaction = FencedTransaction { client, open: true };
+    let (scope, holder, epoch) = (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
+    let parameters: [Parameter<'_>; 3] =
+        [(&scope, Type::TEXT), (&holder, Type::TEXT), (&epoch, Type::INT8)];
+    // Sent together and answered in order; after a refusal the transaction can only roll back.
+    let begun = try_join!(client.batch_execute(BEGIN), client.query_typed(FENCE, &parameters));
+    match begun {
+        Ok(_) => Ok(transaction),
+        Err(error) => Err(meaning(error, term.epoch())),
+    }
+}
+
+/// A transaction that has passed the fence; until it ends, no takeover gets by. Dropped without a commit,
+/// it is rolled back.
+#[must_use]
+#[derive(Debug)]
+pub struct FencedTransaction<'c> {
+    client: &'c Client,
+    open: bool,
+}
+
+impl FencedTransaction<'_> {
+    /// Commits. An error means that nobody knows whether it was.
+    pub async fn commit(mut self) -> Result<(), FenceError> {
+        self.open = false;
+        Ok(self.client.batch_execute("COMMIT").await?)
+    }
+}
+
+impl Deref for FencedTransaction<'_> {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        self.client
+    }
+}
+
+impl Drop for FencedTransaction<'_> {
+    fn drop(&mut self) {
+        if self.open {
+            // Polled once it is sent; nobody waits for the answer, and later calls queue up behind it.
+            let _ = self.client.batch_execute("ROLLBACK").now_or_never();
+        }
+    }
 }
 
 /// Passes the fence inside a transaction that has just begun; until it ends, no takeover gets by.

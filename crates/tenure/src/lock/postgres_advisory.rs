@@ -23,7 +23,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Acquire, Candidate, Grant, Holding, Lock, LockError, LockPlace, News, Observed, Reading, Renew,
-    postgres_lease::millis, postgres_news, postgres_reading,
+    postgres_lease::millis, postgres_news::{self, Pooler}, postgres_reading,
 };
 use crate::{
     postgres_call::Parameter,
@@ -288,6 +288,7 @@ impl Lock for PostgresAdvisory {
             self.settings.url.clone(),
             session::listen_statement(&self.settings.channel),
             self.timing,
+            Pooler::Refused,
             tell,
             |_| true,
         );

@@ -18,7 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Acquire, Candidate, Grant, Holding, Lock, LockError, LockPlace, News, Observed, Reading, Renew,
-    postgres_news, postgres_reading,
+    postgres_news::{self, Pooler}, postgres_reading,
 };
 use crate::{
     postgres_call::{Parameter, transact},
@@ -246,6 +246,7 @@ impl Lock for PostgresLease {
             self.line.url().clone(),
             LISTEN.to_owned(),
             self.timing,
+            Pooler::Possible,
             tell,
             move |payload| payload == scope.as_str(),
         );

@@ -11,6 +11,14 @@ use tokio::sync::mpsc;
 use super::News;
 use crate::timing::Timing;
 
+/// Whether a transaction pooler may answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pooler {
+    Possible,
+    /// The lock itself refuses to work through one.
+    Refused,
+}
+
 /// Tells of every notification that `concerns` this lock, until the lock is gone.
 ///
 /// What may have been missed while the connection was down is told once it is up again. Behind a
@@ -19,6 +27,7 @@ pub(super) async fn listen(
     url: PostgresUrl,
     listen: String,
     timing: Timing,
+    pooler: Pooler,
     tell: mpsc::UnboundedSender<News>,
     concerns: impl Fn(&str) -> bool + Send,
 ) {
@@ -26,7 +35,7 @@ pub(super) async fn listen(
     let url = url.noticing_silence(Duration::from_secs(30));
     let mut failures = 0;
     while !tell.is_closed() {
-        match connect(&url, &listen, patience).await {
+        match connect(&url, &listen, pooler, patience).await {
             Ok(Some(session)) => {
                 failures = 0;
                 follow(session, &tell, &concerns).await;
@@ -51,10 +60,11 @@ pub(super) async fn listen(
 async fn connect(
     url: &PostgresUrl,
     listen: &str,
+    pooler: Pooler,
     patience: Duration,
 ) -> Result<Option<Session>, DatabaseError> {
     let deadline = Deadline::after(patience);
-    if is_transaction_pooler(url, deadline).await? {
+    if pooler == Pooler::Possible && is_transaction_pooler(url, deadline).await? {
         return Ok(None);
     }
     let session = url.connect(deadline).await?;

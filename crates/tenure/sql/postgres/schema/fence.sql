@@ -17,8 +17,9 @@ DECLARE
     within_ms    bigint;
     refusal      text;
 BEGIN
-    IF scope IS NULL OR holder IS NULL OR epoch IS NULL THEN
-        RAISE EXCEPTION 'tenure_fence needs a scope, a holder and an epoch, and got a null'
+    IF scope IS NULL OR coalesce(holder, '') = '' OR epoch IS NULL THEN
+        RAISE EXCEPTION 'tenure_fence needs a scope, a holder and an epoch, and got %, % and %',
+            quote_nullable(scope), quote_nullable(holder), epoch
             USING ERRCODE = 'TN001';
     END IF;
     IF pg_is_in_recovery() THEN

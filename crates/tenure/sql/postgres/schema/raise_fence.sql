@@ -18,6 +18,12 @@ BEGIN
     IF num_nulls(scope, holder, epoch, lock_kind, lock_place, margin_ms) > 0 THEN
         RAISE EXCEPTION 'tenure_raise_fence got a null' USING ERRCODE = 'TN001';
     END IF;
+    -- Epoch 0 of nobody is a fence that was never raised, and a timeout of 0 is none.
+    IF holder = '' OR epoch < 1 OR margin_ms < 1 THEN
+        RAISE EXCEPTION 'tenure_raise_fence needs a holder, an epoch and a margin above 0, and got %, % and %',
+            quote_literal(holder), epoch, margin_ms
+            USING ERRCODE = 'TN001';
+    END IF;
     IF lock_kind = 'postgres-lease'
         AND NOT EXISTS (SELECT FROM tenure_lease_tables AS t WHERE t.name = lock_place)
     THEN

@@ -1,0 +1,212 @@
+//! The advisory lock under its older names, on a real Postgres.
+
+use tenure::{
+    Candidate, Election, Epoch, HolderId, Metrics, Role, Scope, Timing,
+    fence::PostgresFence,
+    lock::{
+        Acquire, Lock, Renew,
+        postgres_advisory::{AdvisorySettings, PostgresAdvisory},
+        postgres_lease::{LeaseTable, PostgresLease},
+    },
+    schema,
+};
+use tenure_database::{migrate, postgres::PostgresUrl};
+use tenure_testkit::{eventually, eventually_true, millis, postgres::Postgres, secs};
+
+use crate::scene::becomes;
+
+async fn server(settings: &[(&str, &str)]) -> Postgres {
+    let postgres = Postgres::with(settings).await.unwrap();
+    let mut client = postgres.connect().await.unwrap();
+    migrate::postgres::migrate(&mut client, schema::COMPONENT, &schema::POSTGRES).await.unwrap();
+    postgres
+}
+
+fn heartbeat() -> Timing {
+    Timing::heartbeat(millis(700), millis(1_400)).build().unwrap()
+}
+
+fn candidate(holder: &str) -> Candidate {
+    Candidate::new(Scope::of_provider("testnet", "alice").unwrap(), HolderId::new(holder).unwrap())
+}
+
+fn advisory(url: &str, holder: &str, timing: Timing) -> Election {
+    let url: PostgresUrl = url.parse().unwrap();
+    let lock = PostgresAdvisory::new(AdvisorySettings::at(url.clone()), candidate(holder), timing);
+    Election::builder(candidate(holder), timing, lock.unwrap())
+        .fence(PostgresFence::new(url, timing))
+        .start()
+        .unwrap()
+}
+
+/// Seed 002, unit: "Lock acquisition logic."
+#[tokio::test(flavor = "multi_thread")]
+async fn lock_acquisition_logic() {
+    let postgres = server(&[]).await;
+    let url: PostgresUrl = postgres.url().parse().unwrap();
+    let settings = AdvisorySettings::at(url);
+    let mut lock = PostgresAdvisory::new(settings, candidate("one"), heartbeat()).unwrap();
+    let Acquire::Granted(grant) = lock.acquire(Epoch::ZERO).await.unwrap() else { panic!("held") };
+    assert_eq!(grant.epoch, Epoch::new(1));
+    assert!(matches!(lock.renew(grant.epoch).await.unwrap(), Renew::Renewed { .. }));
+    let client = postgres.connect().await.unwrap();
+    let row = client
+        .query_one("SELECT holder_identity, epoch, scope FROM msp_leader_state WHERE id = 1", &[])
+        .await
+        .unwrap();
+    assert_eq!((row.get("holder_identity"), row.get("epoch")), ("one", 1_i64));
+    assert_eq!(row.get::<_, &str>("scope"), "storagehub:testnet:alice:msp-leader");
+    let key: i64 = client.query_one("SELECT scope_key FROM msp_leader_state", &[]).await.unwrap().get(0);
+    assert_eq!(key, candidate("one").scope.key());
+}
+
+/// A heartbeat proves the lock itself: with the session alive and the lock gone, the term is lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heartbeat_without_the_lock_is_a_loss() {
+    let postgres = server(&[]).await;
+    let url: PostgresUrl = postgres.url().parse().unwrap();
+    let mut lock =
+        PostgresAdvisory::new(AdvisorySettings::at(url), candidate("one"), heartbeat()).unwrap();
+    let Acquire::Granted(grant) = lock.acquire(Epoch::ZERO).await.unwrap() else { panic!("held") };
+    let client = postgres.connect().await.unwrap();
+    client.execute("UPDATE msp_leader_state SET epoch = epoch + 1", &[]).await.unwrap();
+    assert_eq!(lock.renew(grant.epoch).await.unwrap(), Renew::Lost);
+}
+
+/// A wait that fails with 55P03 may have left the lock with the session. Asking again on that session
+/// answers at once, and whoever stops waiting closes it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_left_by_a_failed_wait_is_found_again_and_freed_by_whoever_stops_waiting() {
+    let postgres = server(&[]).await;
+    let (holder, waiter) = (postgres.connect().await.unwrap(), postgres.connect().await.unwrap());
+    let probe = postgres.connect().await.unwrap();
+    waiter.batch_execute("SET lock_timeout = '40ms'").await.unwrap();
+    let (mut left_held, mut waits) = (0, 0);
+    while left_held == 0 && waits < 400 {
+        waits += 1;
+        holder.execute("SELECT pg_advisory_lock(42)", &[]).await.unwrap();
+        let unlock_in_time = async {
+            tokio::time::sleep(millis(39) + std::time::Duration::from_micros(fastrand::u64(..2_000))).await;
+            holder.execute("SELECT pg_advisory_unlock(42)", &[]).await.unwrap();
+        };
+        let (waited, ()) = tokio::join!(waiter.execute("SELECT pg_advisory_lock(42)", &[]), unlock_in_time);
+        let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted";
+        let held: i64 = probe.query_one(held, &[]).await.unwrap().get(0);
+        if waited.is_err() && held > 0 {
+            left_held += 1;
+            let again = waiter.query_one("SELECT pg_try_advisory_lock(42)", &[]).await.unwrap();
+            assert!(again.get::<_, bool>(0), "re-entrant: it answers at once");
+        }
+        waiter.execute("SELECT pg_advisory_unlock_all()", &[]).await.unwrap();
+    }
+    println!("{left_held} of {waits} failed waits had left the lock held");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_drained_waiter_leaves_no_session_that_could_hold_the_lock() {
+    let postgres = server(&[]).await;
+    let one = advisory(&postgres.url(), "one", heartbeat());
+    becomes(&one, Role::Leader).await;
+    let two = advisory(&postgres.url(), "two", heartbeat());
+    let client = postgres.connect().await.unwrap();
+    let waiting = async |count: i64| {
+        let query = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+        client.query_one(query, &[]).await.unwrap().get::<_, i64>(0) == count
+    };
+    eventually_true("the second waits", secs(10), async || waiting(1).await).await;
+    two.drain();
+    eventually_true("the second has stopped waiting", secs(3), async || waiting(0).await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_timeout_that_would_free_the_lock_under_an_open_gate_is_refused_by_name() {
+    let url: PostgresUrl = "postgres://nobody@127.0.0.1:1/none".parse().unwrap();
+    let settings =
+        AdvisorySettings { session_silence: Some(millis(1_500)), ..AdvisorySettings::at(url) };
+    let refused = PostgresAdvisory::new(settings, candidate("one"), heartbeat()).unwrap_err();
+    let refused = refused.to_string();
+    assert!(refused.contains("idle_session_timeout 1.5s must be above the late threshold 1.4s"), "{refused}");
+}
+
+/// With `--takeover wait` a winner sits out the gate of a predecessor that did not release.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_winner_that_waits_sits_out_a_predecessor_that_did_not_release() {
+    let postgres = server(&[]).await;
+    let waits =
+        Timing::heartbeat(millis(700), millis(1_400)).takeover(tenure::Takeover::Wait).build().unwrap();
+    let url: PostgresUrl = postgres.url().parse().unwrap();
+    let lock = |holder: &str| {
+        PostgresAdvisory::new(AdvisorySettings::at(url.clone()), candidate(holder), waits).unwrap()
+    };
+    let (mut one, mut two) = (lock("one"), lock("two"));
+    let Acquire::Granted(first) = one.acquire(Epoch::ZERO).await.unwrap() else { panic!("held") };
+    assert_eq!(first.settle, millis(0), "nobody was there before");
+    drop(one);
+    let two = tokio::sync::Mutex::new(&mut two);
+    let second = eventually("the second wins", secs(10), async || {
+        match two.lock().await.acquire(Epoch::ZERO).await.unwrap() {
+            Acquire::Granted(grant) => Some(grant),
+            Acquire::Held(_) => None,
+        }
+    })
+    .await;
+    assert!(second.settle > millis(1_000), "{:?}", second.settle);
+    two.lock().await.release(second.epoch).await.unwrap();
+    let mut three = lock("three");
+    let Acquire::Granted(third) = three.acquire(Epoch::ZERO).await.unwrap() else { panic!("held") };
+    assert!(third.settle > millis(500), "a release must not shorten the wait for the term before it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_with_only_the_documented_rights_runs_elections_on_both_locks() {
+    let postgres = server(&[]).await;
+    let client = postgres.connect().await.unwrap();
+    client.batch_execute("CREATE ROLE app LOGIN").await.unwrap();
+    client.batch_execute(&schema::grants_to("app")).await.unwrap();
+    let url = postgres.url_as("app", "postgres");
+    let one = advisory(&url, "one", heartbeat());
+    becomes(&one, Role::Leader).await;
+    one.stop().await.unwrap();
+
+    let timing = Timing::lease(millis(1_500)).build().unwrap();
+    let place: PostgresUrl = url.parse().unwrap();
+    let candidate = Candidate::new(Scope::new("jobs").unwrap(), HolderId::fresh());
+    let lock = PostgresLease::new(place.clone(), LeaseTable::default(), candidate.clone(), timing);
+    let metrics = Metrics::default();
+    let two = Election::builder(candidate, timing, lock.unwrap())
+        .fence(PostgresFence::new(place, timing))
+        .metrics(&metrics)
+        .start()
+        .unwrap();
+    let epoch = becomes(&two, Role::Leader).await.unwrap();
+    let ends: i64 = {
+        two.stop().await.unwrap();
+        let ended = "SELECT count(*) FROM tenure_terms WHERE scope = 'jobs' AND ended_at IS NOT NULL";
+        client.query_one(ended, &[]).await.unwrap().get(0)
+    };
+    assert_eq!((epoch, ends), (Epoch::new(1), 1));
+}
+
+/// Lesson 13: an epoch that was handed out survives a crash, whatever the role has set.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_win_is_durable_even_where_the_server_commits_asynchronously() {
+    let postgres = server(&[("synchronous_commit", "off"), ("log_statement", "all")]).await;
+    let url: PostgresUrl = postgres.url().parse().unwrap();
+    let timing = Timing::lease(millis(1_500)).build().unwrap();
+    let candidate = Candidate::new(Scope::new("jobs").unwrap(), HolderId::fresh());
+    let mut lock = PostgresLease::new(url, LeaseTable::default(), candidate, timing).unwrap();
+    let client = postgres.connect().await.unwrap();
+    client
+        .batch_execute(
+            "CREATE TABLE seen (setting text);
+             CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
+             BEGIN INSERT INTO seen VALUES (current_setting('synchronous_commit')); RETURN NULL; END $$;
+             CREATE TRIGGER note AFTER INSERT OR UPDATE ON tenure_leases
+             FOR EACH ROW EXECUTE FUNCTION note();",
+        )
+        .await
+        .unwrap();
+    assert!(matches!(lock.acquire(Epoch::ZERO).await.unwrap(), Acquire::Granted(_)));
+    let seen: String = client.query_one("SELECT setting FROM seen", &[]).await.unwrap().get(0);
+    assert_eq!(seen, "on");
+}
