@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{DbError, SqlState};
 
 /// A database call that did not bring an answer. It may have been applied all the same.
 #[derive(Debug, thiserror::Error)]
@@ -47,7 +47,7 @@ impl DatabaseError {
     #[must_use]
     pub fn server_message(&self) -> Option<&str> {
         match self {
-            Self::Postgres(error) => error.as_db_error().map(|error| error.message()),
+            Self::Postgres(error) => error.as_db_error().map(DbError::message),
             _ => None,
         }
     }

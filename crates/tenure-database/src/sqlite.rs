@@ -2,7 +2,7 @@
 
 use std::{path::Path, sync::mpsc, thread, time::Duration};
 
-use rusqlite::{Connection, functions::FunctionFlags};
+use rusqlite::{Connection, ErrorCode, functions::FunctionFlags};
 use tokio::sync::oneshot;
 
 use crate::{BootInstant, DatabaseError, Deadline};
@@ -13,11 +13,27 @@ use crate::{BootInstant, DatabaseError, Deadline};
 pub fn open(path: &Path, busy: Duration) -> Result<Connection, DatabaseError> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(busy)?;
-    connection.pragma_update(None, "journal_mode", "wal")?;
+    use_write_ahead_log(&connection, BootInstant::now() + busy)?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     register_boottime(&connection)?;
     Ok(connection)
+}
+
+/// The switch to the write-ahead log does not wait for another process that opens the fresh file too,
+/// whatever the busy timeout says.
+fn use_write_ahead_log(connection: &Connection, until: BootInstant) -> Result<(), rusqlite::Error> {
+    loop {
+        match connection.pragma_update(None, "journal_mode", "wal") {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+                    && BootInstant::now() < until =>
+            {
+                thread::sleep(Duration::from_millis(5));
+            }
+            result => return result,
+        }
+    }
 }
 
 /// SQL's `boottime_ms()`: milliseconds of this machine's boot clock, read at every call.
@@ -82,6 +98,19 @@ mod tests {
             .await
             .unwrap();
         assert!((before..=BootInstant::now().as_millis()).contains(&told.unsigned_abs()));
+    }
+
+    #[test]
+    fn many_may_open_a_fresh_file_at_once() {
+        for _ in 0..20 {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("a.db");
+            thread::scope(|scope| {
+                for _ in 0..8 {
+                    scope.spawn(|| open(&path, Duration::from_secs(5)).unwrap());
+                }
+            });
+        }
     }
 
     #[tokio::test]

@@ -246,7 +246,9 @@ pub async fn epochs_survive_a_restart_of_the_server(backend: &impl Backend) {
     assert_eq!(granted_in_the_end(&mut *two).await.epoch, first.epoch.next());
 }
 
-pub async fn a_win_goes_above_the_highest_epoch_that_the_candidate_has_seen(backend: &impl Backend) {
+pub async fn a_win_goes_above_the_highest_epoch_that_the_candidate_has_seen(
+    backend: &impl Backend,
+) {
     let mut one = backend.candidate(JOBS, "one");
     let Acquire::Granted(grant) = one.acquire(Epoch::new(41)).await.unwrap() else {
         panic!("held");
@@ -281,7 +283,8 @@ pub async fn a_twin_with_the_same_name_does_not_take_the_term_for_its_own(backen
 }
 
 pub async fn two_scopes_do_not_touch_each_other(backend: &impl Backend) {
-    let (mut jobs, mut mail) = (backend.candidate(JOBS, "one"), backend.candidate("jobs/mail", "two"));
+    let (mut jobs, mut mail) =
+        (backend.candidate(JOBS, "one"), backend.candidate("jobs/mail", "two"));
     let one = granted(&mut *jobs).await;
     let two = granted(&mut *mail).await;
     assert_eq!((one.epoch, two.epoch), (Epoch::new(1), Epoch::new(1)));

@@ -1,5 +1,6 @@
 //! What Tenure's own tests share: conformance suites, real servers, and a proxy that misbehaves on demand.
 
+#[allow(clippy::unwrap_used, reason = "a law is a test, and its panic the verdict")]
 pub mod conformance;
 #[cfg(feature = "etcd")]
 pub mod etcd;

@@ -1,4 +1,5 @@
 //! Whole processes on a real Postgres, killed, frozen and cut off.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::{path::Path, time::Duration};
 
@@ -55,7 +56,10 @@ async fn acts_are_in_order(postgres: &Postgres) -> usize {
     let acts: Vec<(i64, String)> = rows.iter().map(|row| (row.get(0), row.get(1))).collect();
     for pair in acts.windows(2) {
         assert!(pair[0].0 <= pair[1].0, "a stale act was accepted: {pair:?}");
-        assert!(pair[0].0 != pair[1].0 || pair[0].1 == pair[1].1, "two holders in a term: {pair:?}");
+        assert!(
+            pair[0].0 != pair[1].0 || pair[0].1 == pair[1].1,
+            "two holders in a term: {pair:?}"
+        );
     }
     acts.len()
 }
@@ -70,7 +74,8 @@ async fn two_processes_one_acts(lock: LockChoice) {
     let postgres = server().await.unwrap();
     let nodes = nodes(&postgres, lock, 2);
     let (_, epoch, _) = somebody_leads(&nodes, Epoch::ZERO, secs(10)).await;
-    eventually_true("the leader acts", secs(10), async || acts_of(&postgres, epoch).await > 100).await;
+    eventually_true("the leader acts", secs(10), async || acts_of(&postgres, epoch).await > 100)
+        .await;
     assert_eq!(nodes.iter().filter(|node| node.leads().is_some()).count(), 1);
     assert!(acts_are_in_order(&postgres).await > 100);
     assert_never_open_together(&nodes);
@@ -93,7 +98,8 @@ async fn kill_the_leader(lock: LockChoice, within: Duration) {
     let mut epoch = Epoch::ZERO;
     for _ in 0..2 {
         let (leader, won, _) = somebody_leads(&nodes, epoch, secs(10)).await;
-        eventually_true("the leader acts", secs(10), async || acts_of(&postgres, won).await > 0).await;
+        eventually_true("the leader acts", secs(10), async || acts_of(&postgres, won).await > 0)
+            .await;
         let killed = nodes[leader].kill().unwrap();
         drop(nodes.remove(leader));
         let (_, next, opened) = somebody_leads(&nodes, won, within + secs(5)).await;
@@ -119,11 +125,15 @@ async fn freeze_past_the_lease(lock: LockChoice) {
     let postgres = server().await.unwrap();
     let nodes = nodes(&postgres, lock, 2);
     let (leader, first, _) = somebody_leads(&nodes, Epoch::ZERO, secs(10)).await;
-    eventually_true("the leader acts", secs(10), async || acts_of(&postgres, first).await > 0).await;
+    eventually_true("the leader acts", secs(10), async || acts_of(&postgres, first).await > 0)
+        .await;
     let frozen = nodes[leader].freeze().unwrap();
     let (other, second, _) = somebody_leads(&nodes, first, secs(20)).await;
     assert_ne!(leader, other);
-    eventually_true("the next leader acts", secs(10), async || acts_of(&postgres, second).await > 0).await;
+    eventually_true("the next leader acts", secs(10), async || {
+        acts_of(&postgres, second).await > 0
+    })
+    .await;
     nodes[leader].thaw().unwrap();
     let last_open = nodes[leader].has_led(first, secs(10)).await;
     assert!(last_open <= frozen, "a frozen leader woke up with an open gate");
@@ -175,7 +185,10 @@ async fn a_terminated_lock_session_ends_the_term_and_the_next_one_leads() {
     let last_open = nodes[leader].has_led(first, secs(10)).await;
     let late_threshold = millis(1_500);
     assert!(last_open < ended + late_threshold, "the gate outlived the late threshold");
-    eventually_true("the next leader acts", secs(10), async || acts_of(&postgres, second).await > 0).await;
+    eventually_true("the next leader acts", secs(10), async || {
+        acts_of(&postgres, second).await > 0
+    })
+    .await;
     acts_are_in_order(&postgres).await;
 }
 
@@ -223,8 +236,12 @@ async fn cut_off(lock: LockChoice, fault: impl Fn(&Proxy)) {
     let direct = NodeSettings { acts: true, ..NodeSettings::new(&postgres.url(), lock, "direct") };
     let nodes = vec![first, node(&direct)];
     fault(&proxy);
-    let (_, next) = (nodes[0].has_led(epoch, secs(20)).await, nodes[1].leads_after(epoch, secs(20)).await);
-    eventually_true("the next leader acts", secs(10), async || acts_of(&postgres, next.0).await > 0).await;
+    let (_, next) =
+        (nodes[0].has_led(epoch, secs(20)).await, nodes[1].leads_after(epoch, secs(20)).await);
+    eventually_true("the next leader acts", secs(10), async || {
+        acts_of(&postgres, next.0).await > 0
+    })
+    .await;
     proxy.pass();
     acts_are_in_order(&postgres).await;
     assert_never_open_together(&nodes);
@@ -260,6 +277,53 @@ async fn a_holder_of_an_advisory_lock_whose_replies_are_held_back_hands_over() {
     cut_off(LockChoice::PostgresAdvisory, |proxy| proxy.hold(Direction::ToClient)).await;
 }
 
+/// Riding out a stall beats a needless failover.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stall_that_ends_before_the_local_deadline_costs_no_term() {
+    let postgres = server().await.unwrap();
+    let proxy = Proxy::to(postgres.addr()).await.unwrap();
+    let settings = NodeSettings {
+        lease_ms: 6_000,
+        renew_ms: Some(600),
+        ..NodeSettings::new(&through(&proxy), LockChoice::PostgresLease, "node-0")
+    };
+    let node = node(&settings);
+    let (epoch, _) = node.leads_after(Epoch::ZERO, secs(10)).await;
+    let client = postgres.connect().await.unwrap();
+    let renewed = async || {
+        let renewals =
+            "SELECT extract(epoch FROM clock_timestamp() - renewed_at)::float8 FROM tenure_leases";
+        client.query_one(renewals, &[]).await.unwrap().get::<_, f64>(0)
+    };
+    proxy.hold(Direction::Both);
+    eventually_true("renewals have failed for a while", secs(10), async || renewed().await > 2.0)
+        .await;
+    proxy.pass();
+    eventually_true("renewals go on", secs(10), async || renewed().await < 0.5).await;
+    assert_eq!(node.leads().map(|(epoch, _)| epoch), Some(epoch));
+    assert_eq!(node.told().len(), 1, "the gate never shut");
+}
+
+/// Zero rows are an answer, and the answer is no: nothing is ridden out.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_renewal_that_finds_another_term_ends_the_term_at_once() {
+    let postgres = server().await.unwrap();
+    let settings = NodeSettings {
+        lease_ms: 60_000,
+        renew_ms: Some(300),
+        ..NodeSettings::new(&postgres.url(), LockChoice::PostgresLease, "node-0")
+    };
+    let node = node(&settings);
+    let (epoch, _) = node.leads_after(Epoch::ZERO, secs(10)).await;
+    let client = postgres.connect().await.unwrap();
+    let take =
+        "UPDATE tenure_leases SET holder_id = 'somebody else', lease_epoch = lease_epoch + 1";
+    let taken = BootInstant::now();
+    client.execute(take, &[]).await.unwrap();
+    let last_open = node.has_led(epoch, secs(10)).await;
+    assert!(last_open < taken + secs(10), "long before the lease of a minute ended");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn an_advisory_lock_through_a_transaction_pooler_is_refused_by_name() {
     let postgres = server().await.unwrap();
@@ -268,7 +332,10 @@ async fn an_advisory_lock_through_a_transaction_pooler_is_refused_by_name() {
     let mut node = node(&settings);
     let reason = node.cannot_go_on(secs(10)).await;
     assert!(reason.contains("transaction pooler") && reason.contains("--lock lease"), "{reason}");
-    assert!(!node.exit(secs(5)).await.success(), "nobody else knows that it has stopped contending");
+    assert!(
+        !node.exit(secs(5)).await.success(),
+        "nobody else knows that it has stopped contending"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -311,7 +378,8 @@ async fn a_promotion_of_a_replica_ends_the_term() {
     let (first, _) = node.leads_after(Epoch::ZERO, secs(10)).await;
     let client = standby.connect().await.unwrap();
     eventually_true("the term is replicated", secs(10), async || {
-        let row = client.query_one("SELECT coalesce(max(lease_epoch), 0) FROM tenure_leases", &[]).await;
+        let row =
+            client.query_one("SELECT coalesce(max(lease_epoch), 0) FROM tenure_leases", &[]).await;
         row.unwrap().get::<_, i64>(0) == first.get()
     })
     .await;
@@ -346,7 +414,8 @@ async fn a_step_of_the_databases_clock_does_not_open_two_gates() {
     .await;
     postgres.step_clock(60).unwrap();
     let (_, next, _) = somebody_leads(&nodes, epoch, secs(20)).await;
-    eventually_true("the next leader acts", secs(10), async || acts_of(&postgres, next).await > 0).await;
+    eventually_true("the next leader acts", secs(10), async || acts_of(&postgres, next).await > 0)
+        .await;
     postgres.step_clock(-60).unwrap();
     acts_are_in_order(&postgres).await;
     assert_never_open_together(&nodes);

@@ -1,4 +1,5 @@
 //! Whole processes on one SQLite file, killed and frozen.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::{path::Path, time::Duration};
 

@@ -169,7 +169,9 @@ enum Stage {
 enum Raise {
     Asked(CommandId),
     /// Nothing is known of the last try; raising twice is harmless.
-    Again { at: BootInstant },
+    Again {
+        at: BootInstant,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -190,7 +192,11 @@ impl Elector {
     /// A follower that asks for the lock at its first wake-up.
     #[must_use]
     pub fn new(timing: Timing) -> Self {
-        Self::starting(timing, Contends::Yes, Phase::Following { ask_at: Due::at(BootInstant::default()) })
+        Self::starting(
+            timing,
+            Contends::Yes,
+            Phase::Following { ask_at: Due::at(BootInstant::default()) },
+        )
     }
 
     /// A follower that never asks for the lock, and only watches who holds it.
@@ -278,7 +284,13 @@ impl Step<'_> {
         }
     }
 
-    fn granted(&mut self, command: CommandId, sent_at: BootInstant, epoch: Epoch, settle: Duration) {
+    fn granted(
+        &mut self,
+        command: CommandId,
+        sent_at: BootInstant,
+        epoch: Epoch,
+        settle: Duration,
+    ) {
         self.saw(epoch);
         let answered = self.answers(command, Ask::Acquire);
         let until = sent_at + self.timing.gate_open_for();
@@ -326,7 +338,8 @@ impl Step<'_> {
         if ours {
             self.state.stray = Some(epoch);
         }
-        let pause = left.unwrap_or(self.timing.acquire_interval()).min(self.timing.acquire_interval());
+        let pause =
+            left.unwrap_or(self.timing.acquire_interval()).min(self.timing.acquire_interval());
         let ask_at = if self.state.nudged { self.now } else { self.now + pause };
         self.state.nudged = false;
         self.follow(Due::at(ask_at));
@@ -521,7 +534,8 @@ impl Step<'_> {
                 OnDeadline::ShutUntilProven => self.out.extend(hold.shut_gate()),
             }
         }
-        if let Phase::Holding(Hold { stage: Stage::Draining { grace_until, .. }, .. }) = self.state.phase
+        if let Phase::Holding(Hold { stage: Stage::Draining { grace_until, .. }, .. }) =
+            self.state.phase
             && grace_until <= now
         {
             self.end(EndReason::Drained);
@@ -579,7 +593,9 @@ impl Step<'_> {
     fn lock_command(&self, command: CommandId, what: Ask) -> Option<Command> {
         match (what, &self.state.phase) {
             (Ask::Acquire, _) => Some(Command::Acquire { command, floor: self.state.seen }),
-            (Ask::Renew, Phase::Holding(hold)) => Some(Command::Renew { command, epoch: hold.epoch }),
+            (Ask::Renew, Phase::Holding(hold)) => {
+                Some(Command::Renew { command, epoch: hold.epoch })
+            }
             (Ask::Release, Phase::Releasing(ending)) => {
                 Some(Command::Release { command, epoch: ending.epoch })
             }

@@ -183,7 +183,11 @@ mod tests {
     use super::*;
 
     fn gate() -> LeaderGate {
-        LeaderGate::shut(Scope::new("jobs").unwrap(), HolderId::new("node-1").unwrap(), Counter::default())
+        LeaderGate::shut(
+            Scope::new("jobs").unwrap(),
+            HolderId::new("node-1").unwrap(),
+            Counter::default(),
+        )
     }
 
     fn soon() -> BootInstant {

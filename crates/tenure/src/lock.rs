@@ -22,11 +22,11 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use tenure_database::{BootInstant, DatabaseError};
-use tokio_postgres::Row;
 use tokio::sync::mpsc;
+use tokio_postgres::Row;
 
-pub use self::witness::{ClockReading, Reading};
 pub(crate) use self::witness::Witness;
+pub use self::witness::{ClockReading, Reading};
 use crate::term::{Epoch, HolderId, Scope};
 
 /// Who asks a lock, and for what.

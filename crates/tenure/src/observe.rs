@@ -106,7 +106,12 @@ impl Observer {
         event!(warn, self, epoch, { sql_error, }, "leader_renew_failed");
     }
 
-    pub(crate) fn call_failed(&self, epoch: Epoch, call: &'static str, error: &dyn std::error::Error) {
+    pub(crate) fn call_failed(
+        &self,
+        epoch: Epoch,
+        call: &'static str,
+        error: &dyn std::error::Error,
+    ) {
         let sql_error = error::chain(error);
         event!(warn, self, epoch, { call, sql_error, }, "leader_call_failed");
     }

@@ -169,11 +169,14 @@ fn switch(
 
 fn connection(url: &str) -> Result<PostgresUrl, SettingError> {
     match url.parse() {
-        Ok(DatabaseUrl::Postgres(url)) => Ok(url),
-        Ok(other) => Err(unusable("PG_CONN_STRING", format!("is {other}, and must be postgres://…"))),
-        Err(error) => {
-            Err(unusable("PG_CONN_STRING", format!("cannot be used: {}", tenure_database::error::chain(&error))))
+        Ok(DatabaseUrl::Postgres(url)) => Ok(*url),
+        Ok(other) => {
+            Err(unusable("PG_CONN_STRING", format!("is {other}, and must be postgres://…")))
         }
+        Err(error) => Err(unusable(
+            "PG_CONN_STRING",
+            format!("cannot be used: {}", tenure_database::error::chain(&error)),
+        )),
     }
 }
 

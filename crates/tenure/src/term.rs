@@ -85,7 +85,9 @@ impl fmt::Display for HolderId {
 }
 
 /// The number of a term: the fencing token. Within a scope it only ever grows.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct Epoch(i64);
 

@@ -95,7 +95,6 @@ pub struct Timing {
 
 impl Timing {
     /// Starts from a lease of this length; the rest follows from it until it is set.
-    #[must_use]
     pub fn lease(lease: Duration) -> TimingBuilder {
         TimingBuilder::new(lease)
     }
@@ -104,7 +103,6 @@ impl Timing {
     ///
     /// The gate stays open for the late threshold after the last heartbeat that was sent and
     /// answered; the margin comes on top, so that the server never frees the lock under an open gate.
-    #[must_use]
     pub fn heartbeat(interval: Duration, late_threshold: Duration) -> TimingBuilder {
         let margin = default_margin(late_threshold);
         let mut builder = TimingBuilder::new(late_threshold + margin);

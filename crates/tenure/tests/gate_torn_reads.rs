@@ -1,6 +1,7 @@
 //! The gate's two words under every interleaving that the memory model allows, by loom.
 //!
 //! The file under test is the shipping one; only its atomics are loom's.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../src/gate/cell.rs"]
 #[allow(dead_code, reason = "the gate uses all of it, the interleavings only a part")]

@@ -160,8 +160,11 @@ impl PostgresAdvisoryBackend {
 
     fn lock(&self, url: PostgresUrl, scope: &str, holder: &str) -> Box<dyn Lock> {
         // Holders in these laws send no heartbeats while others wait.
-        let settings = AdvisorySettings { session_silence: Some(secs(60)), ..AdvisorySettings::at(url) };
-        Box::new(PostgresAdvisory::new(settings, named(scope, holder), self.timing()).expect("a lock"))
+        let settings =
+            AdvisorySettings { session_silence: Some(secs(60)), ..AdvisorySettings::at(url) };
+        Box::new(
+            PostgresAdvisory::new(settings, named(scope, holder), self.timing()).expect("a lock"),
+        )
     }
 }
 

@@ -84,7 +84,8 @@ impl Backend for SqliteBackend {
             let open = leases.transaction_with_behavior(TransactionBehavior::Immediate);
             let open = open.expect("the write lock");
             if let Blocker::Changes = blocker {
-                let change = "UPDATE tenure_leases SET acquired_at = acquired_at WHERE lease_name = ?1";
+                let change =
+                    "UPDATE tenure_leases SET acquired_at = acquired_at WHERE lease_name = ?1";
                 open.execute(change, [scope]).expect("a change");
             }
             begun.send(()).expect("the test waits");

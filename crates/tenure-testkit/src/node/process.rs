@@ -57,7 +57,12 @@ impl Node {
     /// The term whose gate it opened last, and when, if it has not shut since.
     #[must_use]
     pub fn leads(&self) -> Option<(Epoch, BootInstant)> {
-        match self.told().iter().rev().find(|told| matches!(told, Told::Opened { .. } | Told::Led { .. })) {
+        match self
+            .told()
+            .iter()
+            .rev()
+            .find(|told| matches!(told, Told::Opened { .. } | Told::Led { .. }))
+        {
             Some(Told::Opened { epoch, at_ns }) => Some((*epoch, BootInstant::from_nanos(*at_ns))),
             _ => None,
         }
@@ -74,7 +79,9 @@ impl Node {
         let what = format!("the gate of {} in term {term} is shut", self.holder);
         eventually(&what, within, async || {
             self.told().iter().rev().find_map(|told| match told {
-                Told::Led { epoch, to_ns, .. } if *epoch == term => Some(BootInstant::from_nanos(*to_ns)),
+                Told::Led { epoch, to_ns, .. } if *epoch == term => {
+                    Some(BootInstant::from_nanos(*to_ns))
+                }
                 _ => None,
             })
         })
@@ -122,7 +129,8 @@ impl Node {
     /// Waits for its end.
     pub async fn exit(&mut self, within: Duration) -> ExitStatus {
         let child = std::cell::RefCell::new(&mut self.child);
-        eventually("the node ends", within, async || child.borrow_mut().try_wait().ok().flatten()).await
+        eventually("the node ends", within, async || child.borrow_mut().try_wait().ok().flatten())
+            .await
     }
 
     fn signal(&self, signal: Signal) -> Result<()> {
@@ -144,7 +152,11 @@ impl Drop for Node {
 }
 
 /// The node that leads in a term after `after`, whichever it is.
-pub async fn somebody_leads(nodes: &[Node], after: Epoch, within: Duration) -> (usize, Epoch, BootInstant) {
+pub async fn somebody_leads(
+    nodes: &[Node],
+    after: Epoch,
+    within: Duration,
+) -> (usize, Epoch, BootInstant) {
     let what = format!("somebody leads in a term after {after}");
     eventually(&what, within, async || {
         nodes.iter().enumerate().find_map(|(at, node)| {
@@ -158,9 +170,9 @@ pub async fn somebody_leads(nodes: &[Node], after: Epoch, within: Duration) -> (
 /// Panics when two gates were open at the same moment. A gate that was not found shut is open still, so
 /// every node must be running.
 pub fn assert_never_open_together(nodes: &[Node]) {
-    let mut intervals: Vec<_> = nodes.iter().flat_map(|node| intervals(node)).collect();
-    intervals.sort_unstable();
-    for pair in intervals.windows(2) {
+    let mut all: Vec<_> = nodes.iter().flat_map(intervals).collect();
+    all.sort_unstable();
+    for pair in all.windows(2) {
         let ((_, to, _), (from, _, _)) = (&pair[0], &pair[1]);
         assert!(to < from, "two gates were open together: {pair:?}");
     }

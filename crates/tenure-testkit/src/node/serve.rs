@@ -4,7 +4,8 @@ use std::{path::Path, process::ExitCode, thread, time::Duration};
 
 use anyhow::{Context, Result};
 use tenure::{
-    BootInstant, Candidate, DatabaseUrl, Election, Epoch, HolderId, LeaderGate, Scope, Takeover, Timing,
+    BootInstant, Candidate, DatabaseUrl, Election, Epoch, HolderId, LeaderGate, Scope, Takeover,
+    Timing,
     fence::{self, PostgresFence, SqliteFence},
     lock::{
         postgres_advisory::{AdvisorySettings, PostgresAdvisory},
@@ -67,13 +68,13 @@ fn start(settings: &NodeSettings) -> Result<Election> {
         (DatabaseUrl::Postgres(url), LockChoice::PostgresLease) => {
             let place = lock_url(settings, &url)?;
             let lock = PostgresLease::new(place, LeaseTable::default(), candidate.clone(), timing)?;
-            Election::builder(candidate, timing, lock).fence(PostgresFence::new(url, timing))
+            Election::builder(candidate, timing, lock).fence(PostgresFence::new(*url, timing))
         }
         (DatabaseUrl::Postgres(url), LockChoice::PostgresAdvisory) => {
             let mut advisory = AdvisorySettings::at(lock_url(settings, &url)?);
             advisory.session_silence = settings.session_silence_ms.map(Duration::from_millis);
             let lock = PostgresAdvisory::new(advisory, candidate.clone(), timing)?;
-            Election::builder(candidate, timing, lock).fence(PostgresFence::new(url, timing))
+            Election::builder(candidate, timing, lock).fence(PostgresFence::new(*url, timing))
         }
         (DatabaseUrl::Sqlite(path), LockChoice::SqliteLease) => {
             let lock = SqliteLease::new(&path, candidate.clone(), timing)?;
@@ -138,9 +139,9 @@ async fn act_on_postgres(
     term: &tenure::Term,
 ) -> Result<(), fence::FenceError> {
     let deadline = Deadline::after(Duration::from_secs(5));
-    let client = url.connect(deadline).await?;
+    let mut client = url.connect(deadline).await?;
     while gate.ensure_epoch(term.epoch()).is_ok() {
-        let transaction = fence::postgres::begin(&client, term).await?;
+        let transaction = fence::postgres::begin(&mut client, term).await?;
         let insert = "INSERT INTO acts (epoch, holder) VALUES ($1, $2)";
         let row = (term.epoch().get(), term.holder().as_str());
         transaction.execute(insert, &[&row.0, &row.1]).await?;

@@ -1,5 +1,4 @@
 -- What a role needs to run elections and to write through the fence, and nothing more.
--- {role} is the role's quoted name.
 GRANT SELECT, UPDATE ON public.msp_leader_state TO {role};
 GRANT SELECT, INSERT, UPDATE ON public.tenure_leases TO {role};
 GRANT SELECT ON public.tenure_fences, public.tenure_terms, public.tenure_migrations,

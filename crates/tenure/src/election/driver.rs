@@ -59,8 +59,17 @@ pub(super) async fn run(
     wishes: mpsc::UnboundedReceiver<Wish>,
     runtime: tokio::runtime::Handle,
 ) -> Result<(), ElectionEnded> {
-    let Builder { candidate, timing, mut lock, fence, work, enabled, stall_timeout, stale_after, .. } =
-        builder;
+    let Builder {
+        candidate,
+        timing,
+        mut lock,
+        fence,
+        work,
+        enabled,
+        stall_timeout,
+        stale_after,
+        ..
+    } = builder;
     let (events, told) = mpsc::unbounded_channel();
     let (answer, answers) = mpsc::unbounded_channel();
     let (news, place, waits) = (lock.news(), lock.place(), lock.waits());

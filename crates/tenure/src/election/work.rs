@@ -147,7 +147,8 @@ struct TermOfWork {
 impl TermOfWork {
     async fn run(self) {
         let epoch = self.tenure.term.epoch();
-        let prepared = self.tenure.stop.run_until_cancelled(self.work.prepare(&self.tenure.term)).await;
+        let prepared =
+            self.tenure.stop.run_until_cancelled(self.work.prepare(&self.tenure.term)).await;
         match prepared {
             Some(Ok(())) => self.tell(Event::Prepared { epoch }),
             Some(Err(error)) => {
@@ -167,7 +168,8 @@ impl TermOfWork {
         // A task of its own, so that a panic is an end of the work like any other.
         let (work, tenure) = (Arc::clone(&self.work), self.tenure.clone());
         let leading = tokio::spawn(async move { work.lead(tenure).await });
-        let watching = self.stall_timeout.map(|timeout| tokio::spawn(self.watch_for_stall(timeout)));
+        let watching =
+            self.stall_timeout.map(|timeout| tokio::spawn(self.watch_for_stall(timeout)));
         if let Err(error) = leading.await {
             let epoch = self.tenure.term.epoch().get();
             tracing::error!(target: "tenure", epoch, %error, "leader_work_failed");

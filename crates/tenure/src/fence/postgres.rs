@@ -1,7 +1,7 @@
 //! The fence on Postgres: `tenure_fence` for every client, and its Rust form.
 //!
 //! ```no_run
-//! # async fn pay(client: &tokio_postgres::Client, term: &tenure::Term) -> Result<(), tenure::fence::FenceError> {
+//! # async fn pay(client: &mut tokio_postgres::Client, term: &tenure::Term) -> Result<(), tenure::fence::FenceError> {
 //! let transaction = tenure::fence::postgres::begin(client, term).await?;
 //! transaction.execute("UPDATE accounts SET paid = true WHERE id = $1", &[&7]).await?;
 //! transaction.commit().await?;
@@ -41,9 +41,17 @@ pub const OTHER_LOCK: &str = "TN002";
 ///
 /// For one statement in autocommit, join the fence to it instead:
 /// `WITH fence AS MATERIALIZED (SELECT tenure_fence($1, $2, $3)) UPDATE … FROM fence WHERE …`.
-pub async fn begin<'c>(client: &'c Client, term: &Term) -> Result<FencedTransaction<'c>, FenceError> {
+///
+/// It takes the client for itself: with two transactions on one session, the end of the first would
+/// leave the second without its fence.
+pub async fn begin<'c>(
+    client: &'c mut Client,
+    term: &Term,
+) -> Result<FencedTransaction<'c>, FenceError> {
+    let client = &*client;
     let transaction = FencedTransaction { client, open: true };
-    let (scope, holder, epoch) = (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
+    let (scope, holder, epoch) =
+        (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
     let parameters: [Parameter<'_>; 3] =
         [(&scope, Type::TEXT), (&holder, Type::TEXT), (&epoch, Type::INT8)];
     // Sent together and answered in order; after a refusal the transaction can only roll back.
@@ -90,7 +98,8 @@ impl Drop for FencedTransaction<'_> {
 
 /// Passes the fence inside a transaction that has just begun; until it ends, no takeover gets by.
 pub async fn pass(transaction: &impl GenericClient, term: &Term) -> Result<(), FenceError> {
-    let (scope, holder, epoch) = (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
+    let (scope, holder, epoch) =
+        (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
     let passed = transaction
         .query_typed(FENCE, &[(&scope, Type::TEXT), (&holder, Type::TEXT), (&epoch, Type::INT8)])
         .await;
@@ -140,7 +149,8 @@ impl Fence for PostgresFence {
         let mut line = self.line.lock().await;
         let deadline = self.deadline();
         let session = line.take(deadline).await?;
-        let (scope, holder, epoch) = (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
+        let (scope, holder, epoch) =
+            (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
         let (kind, place) = (lock.kind, lock.name.as_str());
         let margin_ms = i64::try_from(self.timing.margin().as_millis()).unwrap_or(i64::MAX);
         let parameters: [Parameter<'_>; 6] = [
@@ -169,7 +179,8 @@ impl Fence for PostgresFence {
         let mut line = self.line.lock().await;
         let deadline = self.deadline();
         let session = line.take(deadline).await?;
-        let (scope, holder, epoch) = (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
+        let (scope, holder, epoch) =
+            (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
         let parameters: [Parameter<'_>; 4] = [
             (&scope, Type::TEXT),
             (&holder, Type::TEXT),

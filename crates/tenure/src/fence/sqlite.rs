@@ -55,8 +55,8 @@ impl SqliteFence {
     /// The fence in the file that holds the data; its schema must be there.
     pub fn new(data: &Path, timing: Timing) -> Result<Self, FenceError> {
         let connection = sqlite::open(data, timing.statement_timeout())?;
-        let thread =
-            FileThread::start(connection).map_err(|_| tenure_database::DatabaseError::ThreadEnded)?;
+        let thread = FileThread::start(connection)
+            .map_err(|_| tenure_database::DatabaseError::ThreadEnded)?;
         Ok(Self { data: thread, path: data.to_owned(), timing })
     }
 
@@ -73,7 +73,8 @@ pub fn begin<'c>(
     path: &Path,
     term: &Term,
 ) -> Result<Transaction<'c>, FenceError> {
-    let refused = |fence: Epoch, message: String| FenceError::Refused { epoch: term.epoch(), fence, message };
+    let refused =
+        |fence: Epoch, message: String| FenceError::Refused { epoch: term.epoch(), fence, message };
     let known = stands(connection, term.scope().as_str())?;
     let Some(known) = known else {
         let message = format!("nobody has ever led the scope '{}'", term.scope());
@@ -89,7 +90,10 @@ pub fn begin<'c>(
         Some(fence) if fence.names(term) => Ok(transaction),
         fence => {
             let (epoch, holder) = fence.map_or_else(Default::default, |f| (f.epoch, f.holder));
-            Err(refused(epoch, format!("{term} is over: the fence stands at term {epoch} of {holder}")))
+            Err(refused(
+                epoch,
+                format!("{term} is over: the fence stands at term {epoch} of {holder}"),
+            ))
         }
     }
 }
@@ -157,7 +161,8 @@ fn raise(
     term: &Term,
     kind: &'static str,
 ) -> Result<Result<Raised, String>, rusqlite::Error> {
-    let (scope, holder, epoch) = (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
+    let (scope, holder, epoch) =
+        (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
     let transaction = data.transaction_with_behavior(TransactionBehavior::Immediate)?;
     if let Some(fence) = stands(&transaction, scope)?
         && !fence.lock_kind.is_empty()

@@ -23,7 +23,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Acquire, Candidate, Grant, Holding, Lock, LockError, LockPlace, News, Observed, Reading, Renew,
-    postgres_lease::millis, postgres_news::{self, Pooler}, postgres_reading,
+    postgres_lease::millis,
+    postgres_news::{self, Pooler},
+    postgres_reading,
 };
 use crate::{
     postgres_call::Parameter,
@@ -90,9 +92,7 @@ impl PostgresAdvisory {
         candidate: Candidate,
         timing: Timing,
     ) -> Result<Self, LockError> {
-        let silence = settings
-            .session_silence
-            .unwrap_or(timing.lease_duration() + timing.margin());
+        let silence = settings.session_silence.unwrap_or(timing.lease_duration() + timing.margin());
         session::refuse_short("idle_session_timeout", silence, &timing)?;
         let key = settings.key.unwrap_or_else(|| candidate.scope.key());
         let line = Line::to(settings.url.clone());
@@ -165,7 +165,9 @@ impl PostgresAdvisory {
             })
             .await?;
         let row = rows.first().ok_or_else(|| {
-            LockError::Refused(format!("the row of scope {scope} was removed from msp_leader_state"))
+            LockError::Refused(format!(
+                "the row of scope {scope} was removed from msp_leader_state"
+            ))
         })?;
         let settle = match self.timing.takeover() {
             Takeover::Wait => millis(row.get("settle_ms")),

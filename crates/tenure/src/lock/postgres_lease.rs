@@ -18,7 +18,8 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Acquire, Candidate, Grant, Holding, Lock, LockError, LockPlace, News, Observed, Reading, Renew,
-    postgres_news::{self, Pooler}, postgres_reading,
+    postgres_news::{self, Pooler},
+    postgres_reading,
 };
 use crate::{
     postgres_call::{Parameter, transact},

@@ -79,10 +79,8 @@ impl SqliteLease {
 
     async fn row(&self, deadline: Deadline) -> Result<Option<Row>, LockError> {
         let (candidate, machine) = (self.candidate.clone(), self.machine.clone());
-        let row = self
-            .leases
-            .call(deadline, move |leases| read(leases, &candidate, &machine))
-            .await?;
+        let row =
+            self.leases.call(deadline, move |leases| read(leases, &candidate, &machine)).await?;
         match row {
             Some(row) if row.host != self.machine.host => Err(LockError::Refused(format!(
                 "the lease file {} was written on the host {}, and this is {}: a SQLite lease is for \
@@ -102,7 +100,8 @@ impl SqliteLease {
         let answer = self
             .leases
             .call(deadline, move |leases| {
-                let transaction = leases.transaction_with_behavior(TransactionBehavior::Immediate)?;
+                let transaction =
+                    leases.transaction_with_behavior(TransactionBehavior::Immediate)?;
                 if let Some(row) = read(&transaction, &candidate, &machine)?
                     && row.holding.left != Some(Duration::ZERO)
                 {
@@ -112,7 +111,15 @@ impl SqliteLease {
                 let Machine { boot_id, host } = &machine;
                 let epoch = transaction.query_row(
                     TAKE,
-                    (scope.as_str(), holder.as_str(), lease_ms, floor.get(), &**nonce, boot_id, host),
+                    (
+                        scope.as_str(),
+                        holder.as_str(),
+                        lease_ms,
+                        floor.get(),
+                        &**nonce,
+                        boot_id,
+                        host,
+                    ),
                     |row| row.get(0),
                 )?;
                 transaction.commit()?;
@@ -175,7 +182,8 @@ impl Lock for SqliteLease {
         let renewed = self
             .leases
             .call(self.deadline(), move |leases| {
-                let transaction = leases.transaction_with_behavior(TransactionBehavior::Immediate)?;
+                let transaction =
+                    leases.transaction_with_behavior(TransactionBehavior::Immediate)?;
                 let Candidate { scope, holder, .. } = &candidate;
                 let parameters = (scope.as_str(), holder.as_str(), epoch.get(), lease_ms, boot_id);
                 let renewed = transaction.execute(RENEW, parameters)?;

@@ -78,7 +78,8 @@ mod tests {
 
     fn at(ours: u64, server: u64) -> Reading {
         let asked = BootInstant::from_nanos(0) + SEC * u32::try_from(ours).unwrap();
-        let clock = ClockReading { server: SEC * u32::try_from(server).unwrap(), asked, answered: asked };
+        let clock =
+            ClockReading { server: SEC * u32::try_from(server).unwrap(), asked, answered: asked };
         Reading { server: Some("7:1".into()), clock: Some(clock) }
     }
 

@@ -96,7 +96,11 @@ impl Metrics {
             self.blocked.clone(),
         );
         registry.register("is_leader", "1 while the gate is open, else 0", self.is_leader.clone());
-        registry.register("leader_epoch", "The latest epoch that this node knows", self.epoch.clone());
+        registry.register(
+            "leader_epoch",
+            "The latest epoch that this node knows",
+            self.epoch.clone(),
+        );
         registry.register(
             "acquire_latency_ms",
             "How long the lock took to answer an acquire, waiting included",

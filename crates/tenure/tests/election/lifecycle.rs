@@ -89,7 +89,10 @@ async fn work_that_does_not_stop_keeps_its_term_from_being_released() {
     becomes(&election, Role::Leader).await;
     let gate = election.gate();
     election.drain();
-    eventually_true("the grace ends and the gate shuts", secs(10), async || gate.open_until().is_none()).await;
+    eventually_true("the grace ends and the gate shuts", secs(10), async || {
+        gate.open_until().is_none()
+    })
+    .await;
     assert!(!diary.notes().contains(&"stopped 1".to_owned()));
     assert!(!scene.lease_left().is_zero(), "released while the work was running");
     drop(go_on);
@@ -118,7 +121,8 @@ async fn work_that_panics_never_runs_twice_under_one_epoch() {
     let election =
         scene.candidate("one").work(Noted::new(&diary, Behaviour::Panics)).start().unwrap();
     diary.holds("lead 3").await;
-    let mut led: Vec<_> = diary.notes().into_iter().filter(|note| note.starts_with("lead")).collect();
+    let mut led: Vec<_> =
+        diary.notes().into_iter().filter(|note| note.starts_with("lead")).collect();
     led.dedup();
     assert_eq!(led[..3], ["lead 1", "lead 2", "lead 3"]);
     assert_eq!(scene.history()[0], (1, Some("work_ended".to_owned())));
@@ -130,8 +134,7 @@ async fn work_that_makes_no_progress_loses_the_term_with_that_reason() {
     let scene = Scene::new();
     let diary = Diary::default();
     let stuck = Noted::new(&diary, Behaviour::MakesNoProgress);
-    let election =
-        scene.candidate("one").work(stuck).stall_timeout(millis(200)).start().unwrap();
+    let election = scene.candidate("one").work(stuck).stall_timeout(millis(200)).start().unwrap();
     diary.holds("stopped 1").await;
     diary.holds("lead 2").await;
     assert_eq!(scene.history()[0], (1, Some("stalled".to_owned())));
@@ -218,4 +221,30 @@ async fn a_lease_of_another_boot_has_expired() {
     eventually_true("the file is free", secs(5), async || leases.execute(reboot, []).is_ok()).await;
     let two = scene.candidate("two").start().unwrap();
     assert_eq!(becomes(&two, Role::Leader).await, Some(first.next()));
+}
+
+/// The election has a thread and connections of its own: a runtime that is stuck costs it nothing.
+#[test]
+fn work_that_blocks_its_runtime_does_not_starve_the_renewals() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let scene = Scene::new();
+    runtime.block_on(async {
+        let election = scene.candidate("one").start().unwrap();
+        let epoch = becomes(&election, Role::Leader).await.unwrap();
+        std::thread::sleep(scene.timing.lease_duration() * 2);
+        assert!(election.gate().ensure_epoch(epoch).is_ok());
+    });
+}
+
+/// Leases are in a file of their own, because SQLite's busy handler is unfair.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_write_to_the_data_does_not_block_the_renewals() {
+    let scene = Scene::new();
+    let election = scene.candidate("one").start().unwrap();
+    let epoch = becomes(&election, Role::Leader).await.unwrap();
+    let data = rusqlite::Connection::open(scene.data()).unwrap();
+    data.execute_batch("BEGIN IMMEDIATE").unwrap();
+    tokio::time::sleep(scene.timing.lease_duration() * 2).await;
+    assert!(election.gate().ensure_epoch(epoch).is_ok());
+    data.execute_batch("ROLLBACK").unwrap();
 }

@@ -1,4 +1,5 @@
 //! Elections inside one process: what work, gate, stream, metrics and logs see of a term.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod lifecycle;
 mod observed;

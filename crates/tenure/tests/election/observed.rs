@@ -135,7 +135,9 @@ async fn the_log_events_carry_the_fields_of_both_vocabularies() {
     let lines = || {
         let bytes = log.0.lock().unwrap().clone();
         let text = String::from_utf8(bytes).unwrap();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect::<Vec<serde_json::Value>>()
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect::<Vec<serde_json::Value>>()
     };
     let event = |name: &str| lines().into_iter().find(|line| line["fields"]["message"] == name);
     eventually_true("a renewal", secs(5), async || event("leader_renewed").is_some()).await;
@@ -146,8 +148,16 @@ async fn the_log_events_carry_the_fields_of_both_vocabularies() {
     for name in ["leader_acquired", "leader_renewed", "leader_lost"] {
         let event = event(name).unwrap();
         let fields = &event["fields"];
-        assert_eq!((&fields["holder_id"], &fields["lease_epoch"]), (&"one".into(), &1.into()), "{name}");
-        assert_eq!((&fields["holder_identity"], &fields["epoch"]), (&"one".into(), &1.into()), "{name}");
+        assert_eq!(
+            (&fields["holder_id"], &fields["lease_epoch"]),
+            (&"one".into(), &1.into()),
+            "{name}"
+        );
+        assert_eq!(
+            (&fields["holder_identity"], &fields["epoch"]),
+            (&"one".into(), &1.into()),
+            "{name}"
+        );
         assert!(fields["scope_key"].is_i64(), "{name}");
     }
 }

@@ -46,8 +46,7 @@ impl Scene {
     }
 
     pub fn candidate(&self, holder: &str) -> Builder {
-        let candidate =
-            Candidate::new(Scope::new("jobs").unwrap(), HolderId::new(holder).unwrap());
+        let candidate = Candidate::new(Scope::new("jobs").unwrap(), HolderId::new(holder).unwrap());
         let lock = SqliteLease::new(&self.data(), candidate.clone(), self.timing).unwrap();
         let fence = SqliteFence::new(&self.data(), self.timing).unwrap();
         Election::builder(candidate, self.timing, lock).fence(fence)
@@ -62,7 +61,8 @@ impl Scene {
     /// The history of terms: epoch and reason of the end.
     pub fn history(&self) -> Vec<(i64, Option<String>)> {
         let data = sqlite::open(&self.data(), secs(1)).unwrap();
-        let mut query = data.prepare("SELECT epoch, reason FROM tenure_terms ORDER BY epoch").unwrap();
+        let mut query =
+            data.prepare("SELECT epoch, reason FROM tenure_terms ORDER BY epoch").unwrap();
         let rows = query.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
         rows.map(Result::unwrap).collect()
     }
@@ -94,8 +94,10 @@ impl Diary {
     }
 
     pub async fn holds(&self, what: &str) {
-        eventually(what, secs(10), async || self.notes().iter().any(|note| note == what).then_some(()))
-            .await;
+        eventually(what, secs(10), async || {
+            self.notes().iter().any(|note| note == what).then_some(())
+        })
+        .await;
     }
 }
 

@@ -56,13 +56,62 @@ async fn lock_acquisition_logic() {
         .unwrap();
     assert_eq!((row.get("holder_identity"), row.get("epoch")), ("one", 1_i64));
     assert_eq!(row.get::<_, &str>("scope"), "storagehub:testnet:alice:msp-leader");
-    let key: i64 = client.query_one("SELECT scope_key FROM msp_leader_state", &[]).await.unwrap().get(0);
+    let key: i64 =
+        client.query_one("SELECT scope_key FROM msp_leader_state", &[]).await.unwrap().get(0);
     assert_eq!(key, candidate("one").scope.key());
 }
 
-/// A heartbeat proves the lock itself: with the session alive and the lock gone, the term is lost.
+/// A heartbeat proves the lock itself, and on the session that holds it.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_heartbeat_without_the_lock_is_a_loss() {
+async fn a_heartbeat_of_a_session_without_the_lock_proves_nothing() {
+    let postgres = server(&[]).await;
+    let url: PostgresUrl = postgres.url().parse().unwrap();
+    let mut lock =
+        PostgresAdvisory::new(AdvisorySettings::at(url), candidate("one"), heartbeat()).unwrap();
+    let Acquire::Granted(grant) = lock.acquire(Epoch::ZERO).await.unwrap() else { panic!("held") };
+    let other = postgres.connect().await.unwrap();
+    let statement = include_str!("../../sql/postgres/advisory/heartbeat.sql");
+    let key = candidate("one").scope.key();
+    let proof = async || other.query(statement, &[&key, &"one", &grant.epoch.get()]).await.unwrap();
+    assert!(proof().await.is_empty(), "the right holder and epoch, without the lock");
+    drop(lock);
+    eventually_true("the lock is free", secs(10), async || {
+        let got = other.query_one("SELECT pg_try_advisory_lock($1)", &[&key]).await.unwrap();
+        got.get::<_, bool>(0)
+    })
+    .await;
+    assert_eq!(proof().await.len(), 1, "the same statement, with the lock");
+}
+
+/// Where acquire waits, the local deadline counts from the statement that proves the term.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_deadline_of_a_lock_that_was_waited_for_counts_from_after_the_wait() {
+    let postgres = server(&[]).await;
+    let url: PostgresUrl = postgres.url().parse().unwrap();
+    let lock = |holder: &str| {
+        let settings = AdvisorySettings::at(url.clone());
+        PostgresAdvisory::new(settings, candidate(holder), heartbeat()).unwrap()
+    };
+    let (mut one, mut two) = (lock("one"), lock("two"));
+    let Acquire::Granted(first) = one.acquire(Epoch::ZERO).await.unwrap() else { panic!("held") };
+    let client = postgres.connect().await.unwrap();
+    let release = async {
+        eventually_true("the second waits", secs(10), async || {
+            let waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
+            !client.query(waiting, &[]).await.unwrap().is_empty()
+        })
+        .await;
+        let before = tenure::BootInstant::now();
+        one.release(first.epoch).await.unwrap();
+        before
+    };
+    let (answer, before_release) = tokio::join!(two.acquire(Epoch::ZERO), release);
+    let Acquire::Granted(second) = answer.unwrap() else { panic!("held") };
+    assert!(second.sent_at > before_release, "the wait must not count");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_heartbeat_of_an_epoch_that_has_passed_is_a_loss() {
     let postgres = server(&[]).await;
     let url: PostgresUrl = postgres.url().parse().unwrap();
     let mut lock =
@@ -86,10 +135,14 @@ async fn a_lock_left_by_a_failed_wait_is_found_again_and_freed_by_whoever_stops_
         waits += 1;
         holder.execute("SELECT pg_advisory_lock(42)", &[]).await.unwrap();
         let unlock_in_time = async {
-            tokio::time::sleep(millis(39) + std::time::Duration::from_micros(fastrand::u64(..2_000))).await;
+            tokio::time::sleep(
+                millis(39) + std::time::Duration::from_micros(fastrand::u64(..2_000)),
+            )
+            .await;
             holder.execute("SELECT pg_advisory_unlock(42)", &[]).await.unwrap();
         };
-        let (waited, ()) = tokio::join!(waiter.execute("SELECT pg_advisory_lock(42)", &[]), unlock_in_time);
+        let (waited, ()) =
+            tokio::join!(waiter.execute("SELECT pg_advisory_lock(42)", &[]), unlock_in_time);
         let held = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted";
         let held: i64 = probe.query_one(held, &[]).await.unwrap().get(0);
         if waited.is_err() && held > 0 {
@@ -125,15 +178,20 @@ async fn a_session_timeout_that_would_free_the_lock_under_an_open_gate_is_refuse
         AdvisorySettings { session_silence: Some(millis(1_500)), ..AdvisorySettings::at(url) };
     let refused = PostgresAdvisory::new(settings, candidate("one"), heartbeat()).unwrap_err();
     let refused = refused.to_string();
-    assert!(refused.contains("idle_session_timeout 1.5s must be above the late threshold 1.4s"), "{refused}");
+    assert!(
+        refused.contains("idle_session_timeout 1.5s must be above the late threshold 1.4s"),
+        "{refused}"
+    );
 }
 
 /// With `--takeover wait` a winner sits out the gate of a predecessor that did not release.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_winner_that_waits_sits_out_a_predecessor_that_did_not_release() {
     let postgres = server(&[]).await;
-    let waits =
-        Timing::heartbeat(millis(700), millis(1_400)).takeover(tenure::Takeover::Wait).build().unwrap();
+    let waits = Timing::heartbeat(millis(700), millis(1_400))
+        .takeover(tenure::Takeover::Wait)
+        .build()
+        .unwrap();
     let url: PostgresUrl = postgres.url().parse().unwrap();
     let lock = |holder: &str| {
         PostgresAdvisory::new(AdvisorySettings::at(url.clone()), candidate(holder), waits).unwrap()
@@ -154,7 +212,10 @@ async fn a_winner_that_waits_sits_out_a_predecessor_that_did_not_release() {
     two.lock().await.release(second.epoch).await.unwrap();
     let mut three = lock("three");
     let Acquire::Granted(third) = three.acquire(Epoch::ZERO).await.unwrap() else { panic!("held") };
-    assert!(third.settle > millis(500), "a release must not shorten the wait for the term before it");
+    assert!(
+        third.settle > millis(500),
+        "a release must not shorten the wait for the term before it"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -181,7 +242,8 @@ async fn a_role_with_only_the_documented_rights_runs_elections_on_both_locks() {
     let epoch = becomes(&two, Role::Leader).await.unwrap();
     let ends: i64 = {
         two.stop().await.unwrap();
-        let ended = "SELECT count(*) FROM tenure_terms WHERE scope = 'jobs' AND ended_at IS NOT NULL";
+        let ended =
+            "SELECT count(*) FROM tenure_terms WHERE scope = 'jobs' AND ended_at IS NOT NULL";
         client.query_one(ended, &[]).await.unwrap().get(0)
     };
     assert_eq!((epoch, ends), (Epoch::new(1), 1));

@@ -86,7 +86,12 @@ pub struct Database {
 }
 
 impl Database {
-    pub fn new(kind: LockKind, lease: u64, takeover: Takeover, raise_unconditionally: bool) -> Self {
+    pub fn new(
+        kind: LockKind,
+        lease: u64,
+        takeover: Takeover,
+        raise_unconditionally: bool,
+    ) -> Self {
         Self {
             kind,
             lease,

@@ -15,7 +15,11 @@ fn finds(fault: Fault, violated: &'static str, setting: Setting) {
     let found = HasDiscoveries::AnyOf([violated].into());
     let checker = setting.checker().threads(2).finish_when(found).spawn_bfs().join();
     let path = checker.discovery(violated).unwrap_or_else(|| panic!("{fault:?} was not found"));
-    println!("{fault:?}: «{violated}» violated after {} steps, {} states", path.into_actions().len(), checker.state_count());
+    println!(
+        "{fault:?}: «{violated}» violated after {} steps, {} states",
+        path.into_actions().len(),
+        checker.state_count()
+    );
 }
 
 #[test]

@@ -24,7 +24,8 @@ pub fn of(setting: &Setting) -> Vec<Property<Setting>> {
         Property::always(WAY_BACK, |setting, world: &World| world.comes_to_a_leader(setting)),
         Property::sometimes(LED, |_, world: &World| world.has_leader()),
         Property::sometimes(TAKEN_OVER, |_, world: &World| {
-            world.has_leader() && world.database.current(world.now()).is_some_and(|(_, epoch)| epoch.get() > 1)
+            world.has_leader()
+                && world.database.current(world.now()).is_some_and(|(_, epoch)| epoch.get() > 1)
         }),
     ];
     if gates_are_exclusive(setting) {

@@ -99,7 +99,9 @@ fn random_schedules_keep_every_property() {
     }
     let schedules = if std::env::var_os("TENURE_TEST_FULL").is_some() { 1_000_000 } else { 20_000 };
     let first = fastrand::u64(..u64::MAX - schedules);
-    println!("{schedules} schedules of up to {STEPS} steps, seeds from {first} (TENURE_TEST_FULL=1 for 1000000)");
+    println!(
+        "{schedules} schedules of up to {STEPS} steps, seeds from {first} (TENURE_TEST_FULL=1 for 1000000)"
+    );
     let mut terms = 0;
     for seed in first..first + schedules {
         terms += run(seed).unwrap_or_else(|broken| {

@@ -65,7 +65,9 @@ impl Setting {
         let units = Duration::from_nanos;
         let pause = Backoff { min: units(UNITS), max: units(UNITS), cap: units(UNITS) };
         let builder: TimingBuilder = match self.lock {
-            LockKind::Lease | LockKind::LeaseElsewhere => Timing::lease(units(LEASE)).renew_interval(units(3)),
+            LockKind::Lease | LockKind::LeaseElsewhere => {
+                Timing::lease(units(LEASE)).renew_interval(units(3))
+            }
             // The gate is trusted for the late threshold; the margin comes on top.
             LockKind::Session => Timing::heartbeat(units(3), units(6)),
         };
@@ -205,7 +207,10 @@ impl World {
         let current = self.database.current(self.now());
         (0..self.nodes.len()).any(|node| {
             let admits = self.nodes[node].gate.is_some_and(|gate| gate.admits == Admits::NewWork);
-            admits && self.open_gate(node).is_some_and(|epoch| current == Some((self.holder(node), epoch)))
+            admits
+                && self
+                    .open_gate(node)
+                    .is_some_and(|epoch| current == Some((self.holder(node), epoch)))
         })
     }
 
@@ -219,7 +224,9 @@ impl World {
 
     fn carry_out(&mut self, setting: &Setting, node: usize, command: Command) {
         match command {
-            Command::Acquire { command, floor } => self.send(node, command, Wish::Acquire { floor }),
+            Command::Acquire { command, floor } => {
+                self.send(node, command, Wish::Acquire { floor })
+            }
             Command::Renew { command, epoch } => self.send(node, command, Wish::Renew { epoch }),
             Command::Release { command, epoch } => {
                 let worker = self.nodes[node].worker;
@@ -227,9 +234,13 @@ impl World {
                 self.send(node, command, Wish::Release { epoch });
             }
             Command::Observe { command } => self.send(node, command, Wish::Observe),
-            Command::RaiseFence { command, epoch } => self.send(node, command, Wish::Raise { epoch }),
+            Command::RaiseFence { command, epoch } => {
+                self.send(node, command, Wish::Raise { epoch })
+            }
             Command::Prepare { epoch } => self.nodes[node].preparing = Some(epoch),
-            Command::OpenGate { epoch, until, admits } => self.open(node, Gate { epoch, until, admits }),
+            Command::OpenGate { epoch, until, admits } => {
+                self.open(node, Gate { epoch, until, admits })
+            }
             Command::CloseGate { .. } => self.nodes[node].gate = None,
             Command::StopWork { epoch } => {
                 self.nodes[node].preparing = None;
@@ -270,7 +281,8 @@ impl World {
     /// Keeps a reply that can still make a difference: one that is waited for, or a late grant.
     fn answer(&mut self, reply: Reply) {
         let node = &self.nodes[reply.to.node];
-        let waited_for = answered(&reply.event).is_none_or(|command| node.waiting.contains(&command));
+        let waited_for =
+            answered(&reply.event).is_none_or(|command| node.waiting.contains(&command));
         let matters = waited_for || matches!(reply.event, Event::Granted { .. });
         if matters && node.start == reply.to.start {
             self.replies.push(reply);

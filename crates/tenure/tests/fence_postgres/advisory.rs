@@ -112,7 +112,8 @@ async fn a_holder_that_the_advisory_row_does_not_name_cannot_write() {
 async fn a_table_with_the_older_key_is_converted_and_keeps_its_row() {
     let server = converted().await;
     let session = server.session().await;
-    let query = "SELECT format('%s %s %s %s', id, scope_key, epoch, holder_identity) FROM msp_leader_state";
+    let query =
+        "SELECT format('%s %s %s %s', id, scope_key, epoch, holder_identity) FROM msp_leader_state";
     let rows = session.query(query, &[]).await.unwrap();
     let rows: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
     assert_eq!(rows, ["1 906850720199613079 7 older"]);

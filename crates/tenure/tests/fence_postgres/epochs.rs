@@ -37,7 +37,9 @@ async fn burning_waits_for_the_fenced_transaction_that_is_open() {
 
     let operator = server.session().await;
     let burn =
-        tokio::spawn(async move { attempt(&operator, "SELECT tenure_burn_epochs('billing', 1)").await });
+        tokio::spawn(
+            async move { attempt(&operator, "SELECT tenure_burn_epochs('billing', 1)").await },
+        );
     server.until_a_session_waits().await;
     fenced.commit().await.unwrap();
     assert_eq!(burn.await.unwrap(), Ok(()));

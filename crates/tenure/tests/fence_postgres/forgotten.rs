@@ -31,7 +31,8 @@ async fn a_transaction_that_calls_the_fence_first_may_write() {
     assert_eq!(attempt(&session, &format!("BEGIN; {fence}; {PAY}; COMMIT")).await, Ok(()));
     assert_eq!(server.order().await, "paid");
 
-    let rest = "INSERT INTO orders VALUES (2, 'new'); DELETE FROM orders WHERE id = 2; TRUNCATE orders";
+    let rest =
+        "INSERT INTO orders VALUES (2, 'new'); DELETE FROM orders WHERE id = 2; TRUNCATE orders";
     assert_eq!(attempt(&session, &format!("BEGIN; {fence}; {rest}; COMMIT")).await, Ok(()));
 }
 
@@ -150,13 +151,18 @@ async fn the_note_of_another_transaction_means_nothing() {
     assert_eq!(server.order().await, "new");
 
     let fenced = format!("BEGIN; {}; {PAY}; COMMIT", fence_call(&term));
-    assert_eq!(attempt(&session, &fenced).await, Ok(()), "what was set by hand does no harm either");
+    assert_eq!(
+        attempt(&session, &fenced).await,
+        Ok(()),
+        "what was set by hand does no harm either"
+    );
 }
 
 #[tokio::test]
 async fn a_trigger_for_each_row_is_refused_and_swallows_no_write() {
     let (server, term, session) = guarded().await;
-    let rows = documented_trigger().replace("EACH STATEMENT", "EACH ROW").replace(" OR TRUNCATE", "");
+    let rows =
+        documented_trigger().replace("EACH STATEMENT", "EACH ROW").replace(" OR TRUNCATE", "");
     let before = rows.replace("AFTER", "BEFORE").replace("TRIGGER fenced", "TRIGGER each_row");
     session.batch_execute(&before).await.unwrap();
 

@@ -1,7 +1,7 @@
 //! A raise only ever goes up, and only for the lock that fences the scope.
 
 use tenure::{
-    Epoch,
+    Epoch, Term,
     fence::{Fence, FenceError, Raised},
 };
 use tokio_postgres::Client;
@@ -52,19 +52,20 @@ async fn a_raise_whose_reply_was_lost_can_be_repeated() {
 async fn an_abandoned_raise_that_is_applied_late_changes_nothing() {
     let server = Server::start().await;
     let (old, new) = (server.win("a").await, server.win("b").await);
-    let (raising, later) = (server.session().await, server.session().await);
-    let raise = |term: &tenure::Term| {
+    let (raising, late) = (server.session().await, server.session().await);
+    let raise = |term: &Term| {
         let (holder, epoch) = (term.holder(), term.epoch());
         format!(
-            "SELECT tenure_raise_fence('{SCOPE}', '{holder}', {epoch}, 'postgres-lease', 'tenure_leases', 1000)"
+            "SELECT raised FROM tenure_raise_fence(
+                 '{SCOPE}', '{holder}', {epoch}, 'postgres-lease', 'tenure_leases', 1000)"
         )
     };
     raising.batch_execute(&format!("BEGIN; {}", raise(&new))).await.unwrap();
     let abandoned = raise(&old);
-    let abandoned = tokio::spawn(async move { later.batch_execute(&abandoned).await });
+    let abandoned = tokio::spawn(async move { late.query_one(&abandoned, &[]).await });
     server.until_a_session_waits().await;
     raising.batch_execute("COMMIT").await.unwrap();
-    abandoned.await.unwrap().unwrap();
+    assert!(!abandoned.await.unwrap().unwrap().get::<_, bool>(0), "it was not raised");
 
     assert_eq!(server.fence_row().await, (2, "b".to_owned()));
     assert_eq!(attempt(&raising, &fence_call(&new)).await, Ok(()));
@@ -144,9 +145,13 @@ async fn a_raise_with_a_null_is_refused() {
 async fn nobody_an_epoch_below_one_and_an_endless_margin_are_refused() {
     let server = Server::start().await;
     let session = server.session().await;
-    for arguments in ["'', 1, 'etcd', 'c', 1000", "'a', 0, 'etcd', 'c', 1000", "'', 0, 'etcd', 'c', 1000",
-        "'a', -1, 'etcd', 'c', 1000", "'a', 1, 'etcd', 'c', 0"]
-    {
+    for arguments in [
+        "'', 1, 'etcd', 'c', 1000",
+        "'a', 0, 'etcd', 'c', 1000",
+        "'', 0, 'etcd', 'c', 1000",
+        "'a', -1, 'etcd', 'c', 1000",
+        "'a', 1, 'etcd', 'c', 0",
+    ] {
         let call = format!("SELECT tenure_raise_fence('billing', {arguments})");
         assert_eq!(attempt(&session, &call).await, over(), "{call}");
     }

@@ -1,8 +1,9 @@
 //! What the fence function itself refuses, loudly (lesson 9).
 
+use tenure::fence::{Fence, Raised};
 use tenure_testkit::{eventually, secs};
 
-use crate::server::{PAY, Server, attempt, fence_call, over, term};
+use crate::server::{PAY, Server, attempt, fence_call, over, place, term};
 
 #[tokio::test]
 async fn a_null_is_refused() {
@@ -26,10 +27,23 @@ async fn a_scope_that_nobody_has_ever_led_is_refused() {
 async fn another_holder_and_any_other_epoch_are_refused() {
     let server = Server::start().await;
     server.lead("a").await;
+    refuses_all_but_the_first_term_of_a(&server).await;
+}
+
+#[tokio::test]
+async fn another_holder_and_any_other_epoch_are_refused_by_the_fence_row_alone() {
+    let server = Server::start().await;
+    let raised = server.fence().raise(&term("a", 1), &place("etcd", "cluster")).await;
+    assert_eq!(raised.unwrap(), Raised::Raised);
+    refuses_all_but_the_first_term_of_a(&server).await;
+}
+
+async fn refuses_all_but_the_first_term_of_a(server: &Server) {
     let session = server.session().await;
     for other in [term("b", 1), term("a", 0), term("a", 2), term("a", i64::MAX)] {
         assert_eq!(attempt(&session, &fence_call(&other)).await, over(), "{other}");
     }
+    assert_eq!(attempt(&session, &fence_call(&term("a", 1))).await, Ok(()));
 }
 
 #[tokio::test]
@@ -50,7 +64,8 @@ async fn a_standby_is_refused() {
     let server = Server::start().await;
     let term = server.lead("a").await;
     let standby = server.postgres.replica().await.unwrap();
-    let session = eventually("the standby answers", secs(10), async || standby.connect().await.ok()).await;
+    let session =
+        eventually("the standby answers", secs(10), async || standby.connect().await.ok()).await;
 
     let read_only = "SELECT FROM tenure_fences WHERE pg_is_in_recovery()";
     assert_eq!(session.query(read_only, &[]).await.unwrap().len(), 1);

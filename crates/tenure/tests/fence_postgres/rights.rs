@@ -52,9 +52,12 @@ async fn a_role_with_the_grants_wins_raises_writes_and_ends_a_term() {
 #[tokio::test]
 async fn a_role_with_the_grants_holds_an_advisory_lock() {
     let (server, url, mut clerk) = with_a_clerk().await;
-    let mut lock =
-        PostgresAdvisory::new(AdvisorySettings::at(url.clone()), candidate("billing", "a"), server.timing)
-            .unwrap();
+    let mut lock = PostgresAdvisory::new(
+        AdvisorySettings::at(url.clone()),
+        candidate("billing", "a"),
+        server.timing,
+    )
+    .unwrap();
     let Acquire::Granted(grant) = lock.acquire(Epoch::ZERO).await.unwrap() else { panic!("held") };
     let term = term("a", grant.epoch.get());
     let fence = PostgresFence::new(url, server.timing);
@@ -116,7 +119,11 @@ async fn a_role_with_the_grants_cannot_call_what_is_for_the_operator() {
         "tenure_bound_transaction(1)",
         "tenure_mark_fenced('billing')",
     ] {
-        assert_eq!(attempt(&clerk, &format!("SELECT {call}")).await, Err(DENIED.to_owned()), "{call}");
+        assert_eq!(
+            attempt(&clerk, &format!("SELECT {call}")).await,
+            Err(DENIED.to_owned()),
+            "{call}"
+        );
     }
 }
 
@@ -131,7 +138,11 @@ async fn a_role_without_the_grants_can_call_nothing() {
         "tenure_raise_fence('billing', 'b', 2, 'postgres-lease', 'tenure_leases', 1000)",
         "tenure_end_term('billing', 'a', 1, 'spite')",
     ] {
-        assert_eq!(attempt(&stranger, &format!("SELECT {call}")).await, Err(DENIED.to_owned()), "{call}");
+        assert_eq!(
+            attempt(&stranger, &format!("SELECT {call}")).await,
+            Err(DENIED.to_owned()),
+            "{call}"
+        );
     }
     let query = "SELECT proname::text FROM pg_proc
          WHERE proname LIKE 'tenure%' AND prorettype <> 'trigger'::regtype

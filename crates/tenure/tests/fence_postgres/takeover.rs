@@ -6,6 +6,7 @@ use tenure::{
     lock::{Lock, Renew},
 };
 use tenure_testkit::{eventually_true, secs};
+use tokio_postgres::Client;
 
 use crate::server::{
     PAY, SCOPE, Server, attempt, fence_call, is_waited, lease_rows, over, place, term,
@@ -52,7 +53,7 @@ async fn a_takeover_waits_for_every_fenced_transaction_that_is_open() {
     server.until_a_session_waits().await;
     assert_eq!(server.fence_row().await.0, 1);
 
-    second.rollback().await.unwrap();
+    drop(second);
     assert_eq!(raise.await.unwrap().unwrap(), Raised::Raised);
 }
 
@@ -146,6 +147,18 @@ async fn a_transaction_that_began_before_the_takeover_is_refused_after_it() {
 }
 
 #[tokio::test]
+async fn a_transaction_that_began_before_the_expiry_is_refused_after_it() {
+    let server = Server::start().await;
+    let old = server.lead("a").await;
+    let session = server.session().await;
+    session.batch_execute("BEGIN; SELECT count(*) FROM orders").await.unwrap();
+    let expire = "UPDATE tenure_leases SET expires_at = clock_timestamp()";
+    server.session().await.batch_execute(expire).await.unwrap();
+
+    assert_eq!(attempt(&session, &fence_call(&old)).await, over());
+}
+
+#[tokio::test]
 async fn a_snapshot_from_before_the_takeover_never_passes() {
     for isolation in ["REPEATABLE READ", "SERIALIZABLE"] {
         for lock in [lease_rows(), place("etcd", "cluster")] {
@@ -173,7 +186,8 @@ async fn a_current_term_passes_at_every_isolation_level() {
     let term = server.lead("a").await;
     let session = server.session().await;
     for isolation in ["READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"] {
-        let write = format!("BEGIN ISOLATION LEVEL {isolation}; {}; {PAY}; COMMIT", fence_call(&term));
+        let write =
+            format!("BEGIN ISOLATION LEVEL {isolation}; {}; {PAY}; COMMIT", fence_call(&term));
         assert_eq!(attempt(&session, &write).await, Ok(()), "{isolation}");
     }
     assert_eq!(server.order().await, "paid");
@@ -203,4 +217,58 @@ async fn renewals_do_not_wait_for_a_fenced_transaction_that_is_open() {
         }
     }
     fenced.commit().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_fenced_transaction_that_is_dropped_is_rolled_back_and_frees_the_takeover() {
+    let server = Server::start().await;
+    let old = server.lead("a").await;
+    let mut session = server.session().await;
+    let fenced = postgres::begin(&mut session, &old).await.unwrap();
+    fenced.batch_execute(PAY).await.unwrap();
+    drop(fenced);
+
+    server.lead("b").await;
+    assert_eq!(server.order().await, "new");
+    assert_no_transaction(&session).await;
+}
+
+#[tokio::test]
+async fn a_refused_begin_leaves_the_session_outside_of_a_transaction() {
+    let server = Server::start().await;
+    let old = server.lead("a").await;
+    let new = server.lead("b").await;
+    let mut session = server.session().await;
+    assert!(postgres::begin(&mut session, &old).await.is_err());
+    assert_no_transaction(&session).await;
+
+    let fenced = postgres::begin(&mut session, &new).await.unwrap();
+    fenced.batch_execute(PAY).await.unwrap();
+    fenced.commit().await.unwrap();
+    assert_eq!(server.order().await, "paid");
+}
+
+#[tokio::test]
+async fn a_begin_that_is_given_up_while_it_waits_leaves_no_transaction_behind() {
+    let server = Server::start().await;
+    let (current, etcd) = (term("a", 1), place("etcd", "cluster"));
+    assert_eq!(server.fence().raise(&current, &etcd).await.unwrap(), Raised::Raised);
+    let raising = server.session().await;
+    let raise = format!("SELECT tenure_raise_fence('{SCOPE}', 'b', 2, 'etcd', 'cluster', 1000)");
+    raising.batch_execute(&format!("BEGIN; {raise}")).await.unwrap();
+
+    let mut session = server.session().await;
+    tokio::select! {
+        begun = postgres::begin(&mut session, &current) => panic!("it did not wait: {begun:?}"),
+        () = server.until_a_session_waits() => {}
+    }
+    raising.batch_execute("ROLLBACK").await.unwrap();
+    assert_no_transaction(&session).await;
+    let raised = server.fence().raise(&term("c", 3), &etcd).await.unwrap();
+    assert_eq!(raised, Raised::Raised, "nothing holds the fence");
+}
+
+/// What Postgres says to a savepoint when no transaction is open, not even a failed one.
+async fn assert_no_transaction(session: &Client) {
+    assert_eq!(attempt(session, "SAVEPOINT here").await, Err("25P01".to_owned()));
 }

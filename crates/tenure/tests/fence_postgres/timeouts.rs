@@ -18,9 +18,14 @@ async fn timeouts_are_tightened_to_the_margin_until_the_transaction_ends() {
     let fence = fence_call(&server.lead("a").await);
     let session = server.session().await;
     for setting in SETTINGS {
-        for (before, inside) in
-            [("0", "12s"), ("1min", "12s"), ("1h", "12s"), ("12s", "12s"), ("5s", "5s"), ("700ms", "700ms")]
-        {
+        for (before, inside) in [
+            ("0", "12s"),
+            ("1min", "12s"),
+            ("1h", "12s"),
+            ("12s", "12s"),
+            ("5s", "5s"),
+            ("700ms", "700ms"),
+        ] {
             session.batch_execute(&format!("SET {setting} = '{before}'")).await.unwrap();
             for end in ["COMMIT", "ROLLBACK"] {
                 session.batch_execute(&format!("BEGIN; {fence}")).await.unwrap();

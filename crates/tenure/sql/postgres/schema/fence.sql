@@ -4,52 +4,53 @@
 -- It raises SQLSTATE TN001 when the term is over; never retry that under the same epoch.
 -- Call it inside BEGIN and COMMIT, or in the statement that writes and joined to it: alone in autocommit
 -- its lock is gone before the write. The trigger tenure_require_fence catches whoever forgets.
+-- Every fenced write pays for it, so it is one query, and plain assignments instead of PERFORM.
 CREATE OR REPLACE FUNCTION tenure_fence(scope text, holder text, epoch bigint) RETURNS void
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, public, pg_temp
 AS $$
 #variable_conflict use_variable
 DECLARE
-    fence_epoch  bigint;
-    fence_holder text;
-    kind         text;
-    place        text;
-    within_ms    bigint;
-    refusal      text;
+    margin_ms bigint;
+    most      interval;
+    ignored   text;
 BEGIN
-    IF scope IS NULL OR coalesce(holder, '') = '' OR epoch IS NULL THEN
-        RAISE EXCEPTION 'tenure_fence needs a scope, a holder and an epoch, and got %, % and %',
-            quote_nullable(scope), quote_nullable(holder), epoch
-            USING ERRCODE = 'TN001';
-    END IF;
-    IF pg_is_in_recovery() THEN
-        RAISE EXCEPTION 'tenure_fence: this server is a standby and accepts no writes'
-            USING ERRCODE = 'TN001';
-    END IF;
-
-    SELECT f.epoch, f.holder, f.lock_kind, f.lock_place, f.margin_ms
-    INTO fence_epoch, fence_holder, kind, place, within_ms
-    FROM tenure_fences AS f WHERE f.scope = scope;
+    -- Both steps at once, for the lease table that nearly everybody uses: the lease is read without
+    -- locking it, and only where it speaks for this term is the fence row locked, until the transaction
+    -- ends. A row that a takeover has changed meanwhile is compared again, and is then not found.
+    SELECT f.margin_ms, f.margin_ms * interval '1 ms' INTO margin_ms, most
+    FROM tenure_fences AS f
+    WHERE f.scope = scope
+      AND f.epoch = epoch
+      AND f.holder = holder
+      AND f.lock_kind = 'postgres-lease'
+      AND f.lock_place = 'tenure_leases'
+      AND EXISTS (
+          SELECT FROM tenure_leases AS l
+          WHERE l.lease_name = scope
+            AND l.holder_id = holder
+            AND l.lease_epoch = epoch
+            AND l.expires_at > clock_timestamp())
+    FOR SHARE OF f;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'tenure_fence: nobody has ever led the scope %', quote_literal(scope)
-            USING ERRCODE = 'TN001';
+        margin_ms := tenure_fence_of_other_lock(scope, holder, epoch);
+        most := margin_ms * interval '1 ms';
     END IF;
 
-    refusal := tenure_lock_refusal(scope, holder, epoch, kind, place);
-    IF refusal IS NULL THEN
-        SELECT f.epoch, f.holder INTO fence_epoch, fence_holder
-        FROM tenure_fences AS f WHERE f.scope = scope FOR SHARE;
-        IF fence_epoch IS DISTINCT FROM epoch OR fence_holder IS DISTINCT FROM holder THEN
-            refusal := format('the fence stands at term %s of %s', fence_epoch, fence_holder);
-        END IF;
-    END IF;
-    IF refusal IS NOT NULL THEN
-        RAISE EXCEPTION 'term % of % in % is over: %', epoch, holder, quote_literal(scope), refusal
-            USING ERRCODE = 'TN001', DETAIL = fence_epoch::text,
-                  HINT = 'Somebody else may lead now. Win a new term; do not retry this write.';
-    END IF;
-
-    PERFORM tenure_bound_transaction(within_ms), tenure_mark_fenced(scope);
+    -- A fenced transaction that is left open would hold a takeover back for ever, so its timeouts are
+    -- tightened; one that is tighter stays. And, for the trigger: this transaction, by its number, has
+    -- passed the fence of this scope. One expression, because each costs every transaction anew.
+    ignored := concat(
+        CASE WHEN current_setting('statement_timeout')::interval BETWEEN '1 us' AND most THEN ''
+             ELSE set_config('statement_timeout', margin_ms::text, true)
+        END,
+        CASE WHEN current_setting('idle_in_transaction_session_timeout')::interval
+                  BETWEEN '1 us' AND most THEN ''
+             ELSE set_config('idle_in_transaction_session_timeout', margin_ms::text, true)
+        END,
+        set_config('tenure.fenced', concat_ws(E'\n',
+            nullif(current_setting('tenure.fenced', true), ''),
+            pg_current_xact_id()::text || ' ' || scope), true));
 END
 $$;
 COMMENT ON FUNCTION tenure_fence(text, text, bigint) IS

@@ -1,9 +1,8 @@
 -- Nobody may call what changes a scope until the role is granted it: see grant.sql.
 REVOKE ALL ON FUNCTION
     tenure_fence(text, text, bigint),
-    tenure_lock_refusal(text, text, bigint, text, text),
-    tenure_bound_transaction(bigint),
-    tenure_mark_fenced(text),
+    tenure_fence_of_other_lock(text, text, bigint),
+    tenure_refuse(text, text, bigint, bigint, text),
     tenure_raise_fence(text, text, bigint, text, text, bigint),
     tenure_begin_term(text, text, bigint, text),
     tenure_end_term(text, text, bigint, text),

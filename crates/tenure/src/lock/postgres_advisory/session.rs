@@ -24,7 +24,10 @@ pub(super) async fn open(lock: &PostgresAdvisory) -> Result<Session, LockError> 
     let wait_ms = WAIT.as_millis().to_string();
     let limit_ms = (WAIT + lock.timing.statement_timeout()).as_millis().to_string();
     let row = deadline
-        .run(session.query_one(SESSION, &[&silence_ms, &third_secs.to_string(), &wait_ms, &limit_ms]))
+        .run(
+            session
+                .query_one(SESSION, &[&silence_ms, &third_secs.to_string(), &wait_ms, &limit_ms]),
+        )
         .await?;
     if row.get("standby") {
         return Err(LockError::Standby);
@@ -41,7 +44,11 @@ pub(super) async fn open(lock: &PostgresAdvisory) -> Result<Session, LockError> 
     }
 }
 
-async fn read_back(session: &Session, deadline: Deadline, timing: &Timing) -> Result<(), LockError> {
+async fn read_back(
+    session: &Session,
+    deadline: Deadline,
+    timing: &Timing,
+) -> Result<(), LockError> {
     let row = deadline.run(session.query_one(READ_BACK, &[])).await?;
     for (name, column) in [
         ("idle_session_timeout", "idle_ms"),

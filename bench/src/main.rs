@@ -1,0 +1,62 @@
+//! Benchmarks. Each prints its figures beside a limit that is measured in the same run, and the ratio.
+
+mod failover;
+mod fence;
+mod figures;
+mod gate;
+mod idle;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+
+/// Prints each figure with the limit measured in the same run. Needs a quiet machine.
+#[derive(Parser)]
+struct Arguments {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// What a check of the gate costs, beside one bare read of the clock.
+    Gate,
+    /// How long it takes from the end of a leader to the next one's open gate.
+    Failover,
+    /// What the fence costs a one-row write, beside the same write without it.
+    Fence,
+    /// How many statements an idle follower costs the database.
+    Idle,
+    /// All of them.
+    All,
+    /// A contending process, for the others.
+    #[command(hide = true)]
+    Node { settings: String },
+    /// A bare holder of an advisory lock, for the others.
+    #[command(hide = true)]
+    Holder { url: String },
+}
+
+#[tokio::main]
+async fn main() -> Result<ExitCode> {
+    // Nodes are started with their settings as the only argument.
+    if let Some(settings) = std::env::args().nth(1).filter(|first| first.starts_with('{')) {
+        return tenure_testkit::node::serve(&settings).await;
+    }
+    match Arguments::parse().bench {
+        Bench::Gate => gate::run().await?,
+        Bench::Failover => failover::run().await?,
+        Bench::Fence => fence::run().await?,
+        Bench::Idle => idle::run().await?,
+        Bench::All => {
+            gate::run().await?;
+            failover::run().await?;
+            fence::run().await?;
+            idle::run().await?;
+        }
+        Bench::Node { settings } => return tenure_testkit::node::serve(&settings).await,
+        Bench::Holder { url } => failover::hold(&url).await?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,3 @@
+-- Which lock fences a scope. One row, or none when nobody has ever led it. The row is kept until the change.
+-- $1 text: scope.
+SELECT lock_kind, lock_place FROM public.tenure_fences WHERE scope = $1 FOR UPDATE

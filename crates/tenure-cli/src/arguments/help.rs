@@ -1,0 +1,93 @@
+//! The longer texts of `--help`: examples, and what the exit codes mean.
+
+macro_rules! exit_codes {
+    ($done:literal, $failed:literal) => {
+        concat!(
+            "Exit codes:\n  0  ",
+            $done,
+            "\n  1  failed; the message on stderr says why",
+            $failed,
+            "\n  2  wrong usage; nothing was done"
+        )
+    };
+}
+
+pub const ABOUT: &str = "\
+Tenure makes sure that exactly one of your processes acts, and can prove it, on the SQL database that \
+you already run. A term is a numbered period in which one holder may act in one scope: a lock decides \
+who wins it, and a fence in the database refuses whoever writes outside it. These commands prepare a \
+database, show who leads, and let an operator step in.";
+
+pub const MAIN: &str = concat!(
+    "\
+Examples:
+  tenure migrate                                prepare the file tenure.db
+  export TENURE_DB=postgres://owner@db/app
+  tenure migrate --grant-to app                 prepare a server, for services that connect as app
+  tenure status                                 who leads, for how long still, and who did before
+  tenure scope burn-epochs --scope billing      after a restore from a backup
+
+TENURE_LOG chooses what is logged to stderr, as in TENURE_LOG=tenure=debug; by default warnings.
+
+",
+    exit_codes!("done", "")
+);
+
+pub const MIGRATE: &str = concat!(
+    "\
+Examples:
+  tenure migrate
+  tenure --db postgres://owner@db/app migrate --grant-to app
+  tenure --db postgres://owner@db/app migrate --print > tenure.sql
+
+On Postgres, PG_LISTEN_CHANNEL names the channel that is told of every change of leader under an
+advisory lock. Where it is not set, the channel stays as it is: msp_leader_change at first.
+
+",
+    exit_codes!("done, or nothing to do", " (an older binary after a breaking migration)")
+);
+
+pub const STATUS: &str = concat!(
+    "\
+Examples:
+  tenure status
+  tenure status --scope billing --terms 20
+  tenure status --json | jq '.scopes[] | select(.held)'
+
+States:
+  held     somebody holds the lock
+  free     nobody does, and the last holder ended its term
+  expired  nobody does, and the last holder fell silent
+  unknown  the lock is outside this database, or this role may not read it
+
+",
+    exit_codes!("done", " (an unknown scope, a missing schema)")
+);
+
+pub const SCOPE: &str = concat!(
+    "\
+Examples:
+  tenure scope burn-epochs --scope billing --by 5000
+  tenure scope switch-lock --scope billing
+
+",
+    exit_codes!("done", " (an unknown scope, missing rights)")
+);
+
+pub const BURN_EPOCHS: &str = concat!(
+    "\
+Example:
+  tenure scope burn-epochs --scope billing --by 5000
+
+",
+    exit_codes!("done", " (an unknown scope, missing rights)")
+);
+
+pub const SWITCH_LOCK: &str = concat!(
+    "\
+Example:
+  tenure scope switch-lock --scope billing
+
+",
+    exit_codes!("done", " (an unknown scope, missing rights)")
+);

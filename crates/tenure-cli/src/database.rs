@@ -1,0 +1,100 @@
+//! Opening the database that a command reads or changes, once its schema is known to fit.
+
+use std::{future::Future, path::Path, thread, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use rusqlite::Connection;
+use tenure::schema;
+use tenure_database::{
+    BootInstant, DatabaseError, Deadline,
+    migrate::{self, MigrateError, Standing},
+    postgres::{PostgresUrl, Session},
+    sqlite,
+};
+use tokio_postgres::{
+    error::SqlState,
+    types::{ToSql, Type},
+};
+
+/// How long a person is kept waiting for an answer.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+/// How long connecting may take.
+pub const CONNECT: Duration = Duration::from_secs(10);
+/// The pause before a busy file is opened again.
+const RETRY: Duration = Duration::from_millis(10);
+
+/// A parameter with its type: unnamed statements work through a transaction pooler too.
+pub type Parameter<'p> = (&'p (dyn ToSql + Sync), Type);
+
+/// Runs a whole piece of work on a server, and gives up on it, connections and all, after `limit`.
+pub async fn within<T>(limit: Duration, work: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    Deadline::after(limit).run(async { Ok::<_, DatabaseError>(work.await) }).await?
+}
+
+/// Connects to a server whose schema this binary can work with.
+pub async fn connect(url: &PostgresUrl) -> Result<Session> {
+    let session = url.connect(Deadline::after(CONNECT)).await?;
+    let standing =
+        migrate::postgres::standing(&session, schema::COMPONENT, &schema::POSTGRES).await;
+    require_current(standing).with_context(|| format!("cannot use {url}"))?;
+    Ok(session)
+}
+
+/// Opens a file whose schema this binary can work with; never creates one.
+pub fn open(data: &Path) -> Result<Connection> {
+    if !data.exists() {
+        bail!("there is no file {}: run `tenure migrate`", data.display());
+    }
+    let file = open_shared(data)?;
+    let standing = migrate::sqlite::standing(&file, schema::COMPONENT, &schema::SQLITE);
+    require_current(standing).with_context(|| format!("cannot use {}", data.display()))?;
+    Ok(file)
+}
+
+/// Opens a file that other processes may be making at this moment.
+///
+/// A fresh file is switched to the write-ahead log first, and SQLite refuses that at once, whatever the
+/// busy timeout is, while another process does the same.
+pub fn open_shared(data: &Path) -> Result<Connection, DatabaseError> {
+    let give_up = BootInstant::now() + PATIENCE;
+    loop {
+        match sqlite::open(data, PATIENCE) {
+            Err(DatabaseError::Sqlite(error))
+                if is_busy(&error) && BootInstant::now() < give_up =>
+            {
+                thread::sleep(RETRY);
+            }
+            answer => return answer,
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
+}
+
+fn require_current(standing: Result<Standing, MigrateError>) -> Result<(), MigrateError> {
+    let standing = standing?;
+    warn_when_ahead(&standing);
+    match standing {
+        Standing::Behind(_) => Err(MigrateError::Needed { component: schema::COMPONENT }),
+        Standing::Current | Standing::Ahead => Ok(()),
+    }
+}
+
+/// A newer binary has been here; what it did is harmless for this one, but worth a word.
+pub fn warn_when_ahead(standing: &Standing) {
+    if matches!(standing, Standing::Ahead) {
+        tracing::warn!(
+            target: "tenure",
+            component = schema::COMPONENT,
+            "the database has harmless migrations that this binary does not know: a newer tenure is in use"
+        );
+    }
+}
+
+/// Whether Postgres said that the role must not do this.
+pub fn lacks_rights(error: &anyhow::Error) -> bool {
+    let told = error.chain().find_map(|cause| cause.downcast_ref::<tokio_postgres::Error>());
+    told.and_then(tokio_postgres::Error::code) == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
+}

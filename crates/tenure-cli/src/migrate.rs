@@ -1,0 +1,128 @@
+//! `tenure migrate`: the engine's schema, and what goes with it on Postgres.
+
+mod channel;
+mod script;
+
+use std::{
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use anyhow::Result;
+use tenure::schema;
+use tenure_database::{
+    Deadline,
+    migrate::{self, Migration},
+    postgres::{PostgresUrl, Session},
+};
+use tokio_postgres::types::Type;
+
+pub use self::channel::Channel;
+use crate::{
+    database::{self, CONNECT},
+    output::print,
+};
+
+const LOCK: &str = include_str!("../../tenure-database/sql/postgres/lock_migrations.sql");
+const TELLS_CHANNEL: &str = include_str!("../sql/postgres/migrate/tells_channel.sql");
+const TELL_CHANNEL: &str = include_str!("../sql/postgres/migrate/tell_channel.sql");
+
+/// A migration waits for another process that migrates, and then for whoever uses the tables.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// What to migrate, and whether to do it or to show it.
+#[derive(Debug)]
+pub struct Migrate {
+    pub place: Place,
+    pub print: bool,
+}
+
+/// Where, with what only that kind of database knows.
+#[derive(Debug)]
+pub enum Place {
+    Sqlite { data: PathBuf },
+    Postgres(Box<Server>),
+}
+
+#[derive(Debug)]
+pub struct Server {
+    pub url: PostgresUrl,
+    /// A role that is to run elections and to write through the fence.
+    pub grant_to: Option<String>,
+    /// Where changes of leader are told; as it is, when not said.
+    pub channel: Option<Channel>,
+}
+
+impl Migrate {
+    pub async fn run(&self) -> Result<()> {
+        match &self.place {
+            place if self.print => print(&script::of(place)),
+            Place::Sqlite { data } => migrate_file(data),
+            Place::Postgres(server) => database::within(LIMIT, server.migrate()).await,
+        }
+    }
+}
+
+fn migrate_file(data: &Path) -> Result<()> {
+    let mut file = database::open_shared(data)?;
+    let (component, known) = (schema::COMPONENT, &schema::SQLITE);
+    database::warn_when_ahead(&migrate::sqlite::standing(&file, component, known)?);
+    let applied = migrate::sqlite::migrate(&mut file, component, known)?;
+    print(&told(&applied))?;
+    say_when_idle(applied.is_empty(), &format!("sqlite:{}", data.display()))
+}
+
+impl Server {
+    async fn migrate(&self) -> Result<()> {
+        let mut session = self.url.connect(Deadline::after(CONNECT)).await?;
+        let (component, known) = (schema::COMPONENT, &schema::POSTGRES);
+        database::warn_when_ahead(&migrate::postgres::standing(&session, component, known).await?);
+        let applied = migrate::postgres::migrate(&mut session, component, known).await?;
+        // Told at once: what follows may fail, and this stays.
+        print(&told(&applied))?;
+        let arranged = self.arrange(&mut session).await?;
+        print(&arranged)?;
+        say_when_idle(applied.is_empty() && arranged.is_empty(), &self.url.to_string())
+    }
+
+    /// Grants and the channel, one process at a time: Postgres refuses grants that cross each other.
+    async fn arrange(&self, session: &mut Session) -> Result<String> {
+        let mut done = String::new();
+        let transaction = session.transaction().await?;
+        transaction.batch_execute(LOCK).await?;
+        if let Some(role) = &self.grant_to {
+            transaction.batch_execute(&schema::grants_to(role)).await?;
+            done +=
+                &format!("granted to {role}: to run elections, and to write through the fence\n");
+        }
+        if let Some(channel) = &self.channel {
+            let name = channel.name();
+            let tells = transaction.query_typed_one(TELLS_CHANNEL, &[(&name, Type::TEXT)]).await?;
+            if !tells.get::<_, bool>(0) {
+                transaction.batch_execute(&channel.statement(TELL_CHANNEL)).await?;
+                done += &format!("leader changes are now told on the channel {name}\n");
+            }
+        }
+        transaction.commit().await?;
+        Ok(done)
+    }
+}
+
+fn told(applied: &[Migration]) -> String {
+    let told = |migration: &Migration| {
+        format!(
+            "applied migration {} of {}: {}\n",
+            migration.version,
+            schema::COMPONENT,
+            migration.name
+        )
+    };
+    applied.iter().map(told).collect()
+}
+
+fn say_when_idle(idle: bool, place: &str) -> Result<()> {
+    match idle {
+        true => print(&format!("nothing to do: {place} is as this binary needs it\n")),
+        false => Ok(()),
+    }
+}

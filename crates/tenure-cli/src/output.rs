@@ -1,0 +1,58 @@
+//! What a person or a program gets to read: results on stdout, logs and errors on stderr.
+
+use std::io::{ErrorKind, IsTerminal, Write};
+
+use anyhow::{Context, Result, anyhow};
+use tokio_postgres::error::DbError;
+use tracing_subscriber::EnvFilter;
+
+const LOG_VARIABLE: &str = "TENURE_LOG";
+const LOG_DEFAULT: &str = "warn";
+
+/// Writes a result. A reader that has gone away, as `head` does, has had enough of it.
+pub fn print(text: &str) -> Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(error).context("cannot write to the standard output")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes an error with everything that caused it, once.
+pub fn complain(error: &anyhow::Error) {
+    // Where stderr is closed, the exit code has to do.
+    let _ = writeln!(std::io::stderr(), "error: {}", explained(error));
+}
+
+fn explained(error: &anyhow::Error) -> String {
+    error.chain().filter_map(told).collect::<Vec<_>>().join(": ")
+}
+
+/// What one cause adds. The drivers' words for "the database said no" add nothing to what it said.
+fn told(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
+    if let Some(said) = cause.downcast_ref::<DbError>() {
+        let hint = said.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
+        return Some(format!("{}{hint}", said.message()));
+    }
+    let postgres = cause.downcast_ref::<tokio_postgres::Error>();
+    let adds_nothing = postgres.is_some_and(|error| error.as_db_error().is_some())
+        || cause.is::<rusqlite::ffi::Error>();
+    (!adds_nothing).then(|| cause.to_string())
+}
+
+/// Sends logs to stderr, so that results can be piped; `TENURE_LOG` chooses which.
+pub fn log_to_stderr() -> Result<()> {
+    let asked = std::env::var(LOG_VARIABLE).unwrap_or_else(|_| LOG_DEFAULT.to_owned());
+    // The parser's own error names itself twice, and says no more than this.
+    let filter = EnvFilter::try_new(&asked).map_err(|_| {
+        anyhow!("{LOG_VARIABLE} is {asked:?}, and should be like `warn` or `tenure=debug`")
+    })?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
+        .init();
+    Ok(())
+}

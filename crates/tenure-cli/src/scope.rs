@@ -1,0 +1,132 @@
+//! `tenure scope …`: what an operator changes by hand.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
+use tenure::{DatabaseUrl, Scope};
+use tenure_database::postgres::PostgresUrl;
+use tokio_postgres::{Transaction, types::Type};
+
+use crate::{
+    database::{self, PATIENCE, Parameter},
+    output::print,
+};
+
+const LIMIT: &str = include_str!("../sql/postgres/scope/limit.sql");
+const READ_FENCE: &str = include_str!("../sql/postgres/scope/read_fence.sql");
+const BURN_EPOCHS: &str = include_str!("../sql/postgres/scope/burn_epochs.sql");
+const SWITCH_LOCK: &str = include_str!("../sql/postgres/scope/switch_lock.sql");
+
+const READ_FENCE_IN_FILE: &str = include_str!("../../tenure/sql/sqlite/fence/read.sql");
+const BURN_EPOCHS_IN_FILE: &str = include_str!("../../tenure/sql/sqlite/fence/burn_epochs.sql");
+const END_TERMS_IN_FILE: &str = include_str!("../../tenure/sql/sqlite/fence/end_earlier_terms.sql");
+const SWITCH_LOCK_IN_FILE: &str = include_str!("../../tenure/sql/sqlite/fence/switch_lock.sql");
+
+/// The reason in the history of a term that ended because its epochs were burnt.
+const EPOCHS_BURNT: &str = "epochs_burnt";
+
+/// What to change of which scope.
+#[derive(Debug)]
+pub struct Change {
+    pub db: DatabaseUrl,
+    pub scope: Scope,
+    pub what: What,
+}
+
+#[derive(Debug)]
+pub enum What {
+    BurnEpochs { by: i64 },
+    SwitchLock,
+}
+
+impl Change {
+    pub async fn run(&self) -> Result<()> {
+        let done = match &self.db {
+            DatabaseUrl::Sqlite(data) => self.change_file(data)?,
+            DatabaseUrl::Postgres(url) => {
+                let changed = database::within(PATIENCE, self.change_server(url)).await;
+                changed.map_err(|error| match database::lacks_rights(&error) {
+                    true => error.context("only the schema's owner may change a scope by hand"),
+                    false => error,
+                })?
+            }
+        };
+        print(&format!("scope {}: {done}\n", self.scope))
+    }
+
+    async fn change_server(&self, url: &PostgresUrl) -> Result<String> {
+        let mut session = database::connect(url).await?;
+        let transaction = session.transaction().await?;
+        transaction.batch_execute(LIMIT).await?;
+        let fenced_by = self.lock_on_server(&transaction).await?;
+        let scope = self.scope.as_str();
+        let done = match self.what {
+            What::BurnEpochs { by } => {
+                let parameters: [Parameter<'_>; 2] = [(&scope, Type::TEXT), (&by, Type::INT8)];
+                burnt(by, transaction.query_typed_one(BURN_EPOCHS, &parameters).await?.get(0))
+            }
+            What::SwitchLock => {
+                transaction.query_typed_one(SWITCH_LOCK, &[(&scope, Type::TEXT)]).await?;
+                switched(&fenced_by)
+            }
+        };
+        transaction.commit().await?;
+        Ok(done)
+    }
+
+    async fn lock_on_server(&self, transaction: &Transaction<'_>) -> Result<String> {
+        let scope = self.scope.as_str();
+        let rows = transaction.query_typed(READ_FENCE, &[(&scope, Type::TEXT)]).await?;
+        let row = rows.first().ok_or_else(|| self.unknown())?;
+        let (kind, place): (String, String) = (row.get("lock_kind"), row.get("lock_place"));
+        Ok(format!("{kind} {place}").trim().to_owned())
+    }
+
+    fn change_file(&self, data: &Path) -> Result<String> {
+        let mut file = database::open(data)?;
+        let transaction = file.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let fenced_by = self.lock_in_file(&transaction)?;
+        let scope = self.scope.as_str();
+        let done = match self.what {
+            What::BurnEpochs { by } => {
+                let fence: i64 =
+                    transaction.query_row(BURN_EPOCHS_IN_FILE, (scope, by), |row| row.get(0))?;
+                transaction.execute(END_TERMS_IN_FILE, (scope, fence, EPOCHS_BURNT))?;
+                burnt(by, fence)
+            }
+            What::SwitchLock => {
+                transaction.execute(SWITCH_LOCK_IN_FILE, [scope])?;
+                switched(&fenced_by)
+            }
+        };
+        transaction.commit().context("the change was not made")?;
+        Ok(done)
+    }
+
+    fn lock_in_file(&self, data: &Connection) -> Result<String> {
+        let kind = data
+            .query_row(READ_FENCE_IN_FILE, [self.scope.as_str()], |row| row.get("lock_kind"))
+            .optional()?;
+        kind.ok_or_else(|| self.unknown())
+    }
+
+    fn unknown(&self) -> anyhow::Error {
+        let Self { scope, db, .. } = self;
+        anyhow!(
+            "nobody has ever led the scope '{scope}' in {db} (`tenure status` shows the scopes)"
+        )
+    }
+}
+
+fn burnt(by: i64, fence: i64) -> String {
+    let epochs = if by == 1 { "epoch" } else { "epochs" };
+    format!("{by} {epochs} burnt; the fence stands at {fence}, and every term up to it is refused")
+}
+
+fn switched(fenced_by: &str) -> String {
+    match fenced_by {
+        "" => "nothing to do; its next winner may bring any lock already".to_owned(),
+        lock => format!("its next winner may bring any lock; until now it was {lock}"),
+    }
+}

@@ -1,0 +1,269 @@
+//! The protocol step by step: each test is one thing that can happen to a node, told in order.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::time::Duration;
+
+use tenure::{
+    Epoch, OnFailedRenew, Timing,
+    elector::{Admits, Command, CommandId, Elector, EndReason, Event},
+};
+use tenure_database::BootInstant;
+
+const LEASE: Duration = Duration::from_secs(10);
+const FIRST: Epoch = Epoch::new(1);
+
+/// A node and its clock.
+struct Node {
+    elector: Elector,
+    now: BootInstant,
+}
+
+impl Node {
+    fn new(timing: Timing) -> Self {
+        Self { elector: Elector::new(timing), now: BootInstant::from_nanos(1_000_000_000) }
+    }
+
+    fn hears(&mut self, event: Event) -> Vec<Command> {
+        let commands = self.elector.step(self.now, event);
+        commands.into_iter().filter(|command| !matches!(command, Command::WakeAt { .. })).collect()
+    }
+
+    fn sleeps(&mut self, time: Duration) -> Vec<Command> {
+        self.now = self.now + time;
+        self.hears(Event::Woke)
+    }
+
+    /// Asks for the lock, and returns the number of the question.
+    fn asks(&mut self) -> CommandId {
+        acquire(&self.hears(Event::Woke)).expect("it asks for the lock")
+    }
+
+    fn is_granted(&mut self, epoch: Epoch) -> Vec<Command> {
+        let (command, sent_at) = (self.asks(), self.now);
+        self.hears(Event::Granted { command, sent_at, epoch, settle: Duration::ZERO })
+    }
+
+    /// Wins, raises the fence, prepares and leads.
+    fn leads(&mut self) -> Vec<Command> {
+        self.is_granted(FIRST);
+        self.hears(Event::FenceRaised { epoch: FIRST });
+        self.hears(Event::Prepared { epoch: FIRST })
+    }
+
+    fn renews(&mut self) -> CommandId {
+        let commands = self.sleeps(LEASE / 3 + Duration::from_millis(1));
+        commands
+            .iter()
+            .find_map(|command| match command {
+                Command::Renew { command, .. } => Some(*command),
+                _ => None,
+            })
+            .expect("it renews")
+    }
+}
+
+fn acquire(commands: &[Command]) -> Option<CommandId> {
+    commands.iter().find_map(|command| match command {
+        Command::Acquire { command, .. } => Some(*command),
+        _ => None,
+    })
+}
+
+fn release(commands: &[Command]) -> Option<(CommandId, Epoch)> {
+    commands.iter().find_map(|command| match command {
+        Command::Release { command, epoch } => Some((*command, *epoch)),
+        _ => None,
+    })
+}
+
+fn node() -> Node {
+    Node::new(Timing::lease(LEASE).build().unwrap())
+}
+
+#[test]
+fn a_term_is_won_then_raised_then_prepared_and_only_then_is_the_gate_opened() {
+    let mut node = node();
+    let won = node.is_granted(FIRST);
+    assert!(matches!(won[..], [Command::RaiseFence { epoch: FIRST, .. }]), "{won:?}");
+    let raised = node.hears(Event::FenceRaised { epoch: FIRST });
+    assert_eq!(raised, [Command::Prepare { epoch: FIRST }]);
+    let until = node.now + LEASE - LEASE / 5;
+    let prepared = node.hears(Event::Prepared { epoch: FIRST });
+    assert_eq!(prepared, [Command::OpenGate { epoch: FIRST, until, admits: Admits::NewWork }]);
+}
+
+#[test]
+fn a_slow_grant_is_trusted_from_the_sending_and_not_from_the_answer() {
+    let mut node = node();
+    let (command, sent_at) = (node.asks(), node.now);
+    node.now = node.now + Duration::from_secs(3);
+    node.hears(Event::Granted { command, sent_at, epoch: FIRST, settle: Duration::ZERO });
+    node.hears(Event::FenceRaised { epoch: FIRST });
+    let opened = node.hears(Event::Prepared { epoch: FIRST });
+    let until = sent_at + LEASE - LEASE / 5;
+    assert!(matches!(opened[0], Command::OpenGate { until: told, .. } if told == until));
+}
+
+#[test]
+fn a_grant_that_comes_after_its_own_deadline_is_given_back_unopened() {
+    let mut node = node();
+    let (command, sent_at) = (node.asks(), node.now);
+    node.now = node.now + LEASE;
+    let late =
+        node.hears(Event::Granted { command, sent_at, epoch: FIRST, settle: Duration::ZERO });
+    assert_eq!(release(&late).map(|(_, epoch)| epoch), Some(FIRST));
+    assert_eq!(late.len(), 1);
+}
+
+#[test]
+fn the_deadline_ends_the_term_in_order_and_release_waits_for_the_work() {
+    let mut node = node();
+    node.leads();
+    let renew = node.renews();
+    let ended = node.sleeps(LEASE);
+    assert_eq!(
+        ended,
+        [
+            Command::CloseGate { epoch: FIRST, reason: EndReason::DeadlinePassed },
+            Command::StopWork { epoch: FIRST },
+        ]
+    );
+    assert_eq!(node.hears(Event::Unknown { command: renew }), [], "the work has not stopped yet");
+    let stopped = node.hears(Event::Stopped { epoch: FIRST });
+    assert_eq!(release(&stopped).map(|(_, epoch)| epoch), Some(FIRST));
+}
+
+#[test]
+fn a_failed_renewal_is_ridden_out_until_the_deadline_or_ends_the_term_as_the_rule_says() {
+    let mut patient = node();
+    patient.leads();
+    let renew = patient.renews();
+    assert_eq!(patient.hears(Event::Unknown { command: renew }), []);
+    let again = patient.sleeps(Duration::from_secs(1));
+    assert!(matches!(again[..], [Command::Renew { .. }]), "{again:?}");
+
+    let strict = Timing::lease(LEASE).on_failed_renew(OnFailedRenew::EndTerm).build().unwrap();
+    let mut strict = Node::new(strict);
+    strict.leads();
+    let renew = strict.renews();
+    let ended = strict.hears(Event::Unknown { command: renew });
+    assert_eq!(ended[0], Command::CloseGate { epoch: FIRST, reason: EndReason::RenewFailed });
+}
+
+#[test]
+fn a_lost_term_is_not_released_and_the_node_contends_again() {
+    let mut node = node();
+    node.leads();
+    let renew = node.renews();
+    let lost = node.hears(Event::Lost { command: renew });
+    assert_eq!(lost[0], Command::CloseGate { epoch: FIRST, reason: EndReason::Lost });
+    let stopped = node.hears(Event::Stopped { epoch: FIRST });
+    assert!(release(&stopped).is_none() && acquire(&stopped).is_some(), "{stopped:?}");
+}
+
+#[test]
+fn a_late_heartbeat_shuts_the_gate_and_a_proof_of_the_same_term_opens_it_again() {
+    let timing = Timing::heartbeat(Duration::from_secs(3), Duration::from_secs(6)).build().unwrap();
+    let mut node = Node::new(timing);
+    node.leads();
+    let late = node.sleeps(Duration::from_secs(7));
+    assert_eq!(late[0], Command::CloseGate { epoch: FIRST, reason: EndReason::Late });
+    let Command::Renew { command, epoch: FIRST } = late[1] else { panic!("{late:?}") };
+    let proven = node.hears(Event::Renewed { command, sent_at: node.now });
+    assert!(matches!(proven[..], [Command::OpenGate { epoch: FIRST, .. }]), "{proven:?}");
+}
+
+#[test]
+fn a_term_of_an_abandoned_acquire_is_released_instead_of_waited_out() {
+    let mut node = node();
+    let first = node.asks();
+    node.hears(Event::Unknown { command: first });
+    let second = acquire(&node.sleeps(Duration::from_secs(1))).unwrap();
+    let left = Some(LEASE);
+    let seen = node.hears(Event::Held { command: second, epoch: FIRST, left, ours: true });
+    let (command, epoch) = release(&seen).unwrap();
+    assert_eq!(epoch, FIRST);
+    let released = node.hears(Event::Released { command });
+    assert!(acquire(&released).is_some(), "it contends at once");
+}
+
+#[test]
+fn a_doubled_grant_of_the_term_that_is_led_changes_nothing() {
+    let mut node = node();
+    let (command, sent_at) = (node.asks(), node.now);
+    let granted = Event::Granted { command, sent_at, epoch: FIRST, settle: Duration::ZERO };
+    node.hears(granted);
+    node.hears(Event::FenceRaised { epoch: FIRST });
+    node.hears(Event::Prepared { epoch: FIRST });
+    assert_eq!(node.hears(granted), []);
+    assert_eq!(node.elector.holding(), Some(FIRST));
+}
+
+#[test]
+fn a_win_after_a_refusal_of_the_fence_goes_above_where_the_fence_stands() {
+    let mut node = node();
+    node.is_granted(FIRST);
+    let fence = Epoch::new(41);
+    let refused = node.hears(Event::FenceRefused { epoch: FIRST, fence });
+    let (command, _) = release(&refused).unwrap();
+    let again = node.hears(Event::Released { command });
+    assert!(matches!(again[0], Command::Acquire { floor, .. } if floor == fence), "{again:?}");
+}
+
+#[test]
+fn a_jump_of_the_databases_clock_is_sat_out_for_a_lease() {
+    let mut node = node();
+    let (command, sent_at) = (node.asks(), node.now);
+    node.hears(Event::ClockJumped);
+    node.hears(Event::Granted { command, sent_at, epoch: FIRST, settle: Duration::ZERO });
+    assert_eq!(node.hears(Event::FenceRaised { epoch: FIRST }), [], "raised, and not yet prepared");
+    let renew = node.renews();
+    node.hears(Event::Renewed { command: renew, sent_at: node.now });
+    let renew = node.renews();
+    node.hears(Event::Renewed { command: renew, sent_at: node.now });
+    let after = node.sleeps(LEASE / 3);
+    assert!(after.contains(&Command::Prepare { epoch: FIRST }), "{after:?}");
+}
+
+#[test]
+fn a_drain_lets_running_work_finish_releases_and_stays_out() {
+    let mut node = node();
+    node.leads();
+    let draining = node.hears(Event::DrainAsked);
+    assert!(matches!(draining[0], Command::OpenGate { admits: Admits::RunningWork, .. }));
+    assert_eq!(draining[1], Command::StopWork { epoch: FIRST });
+    let stopped = node.hears(Event::Stopped { epoch: FIRST });
+    assert_eq!(stopped[0], Command::CloseGate { epoch: FIRST, reason: EndReason::Drained });
+    let (command, _) = release(&stopped).unwrap();
+    node.hears(Event::Released { command });
+    assert!(node.elector.is_at_rest());
+    assert_eq!(node.sleeps(Duration::from_secs(5)), [], "it does not contend");
+    assert!(acquire(&node.hears(Event::DrainEnded)).is_some());
+}
+
+#[test]
+fn a_nudge_during_a_question_is_not_forgotten() {
+    let mut node = node();
+    let command = node.asks();
+    node.hears(Event::Nudged);
+    let left = Some(LEASE);
+    let held = node.hears(Event::Held { command, epoch: FIRST, left, ours: false });
+    assert!(acquire(&held).is_some(), "the answer may be older than the change");
+}
+
+#[test]
+fn news_of_an_old_term_never_touch_a_newer_one() {
+    let mut node = node();
+    node.leads();
+    let old = Epoch::ZERO;
+    for event in [
+        Event::FenceRefused { epoch: old, fence: old },
+        Event::SessionEnded { epoch: old },
+        Event::ServerChanged { epoch: old },
+        Event::Stalled { epoch: old },
+        Event::Stopped { epoch: old },
+        Event::Prepared { epoch: old },
+    ] {
+        assert_eq!(node.hears(event), [], "{event:?}");
+    }
+}
