@@ -12,7 +12,7 @@ use anyhow::Result;
 use futures_util::future::try_join_all;
 use tenure::{
     Candidate, Epoch, HolderId, Scope, Term, Timing,
-    fence::{self, Fence, PostgresFence},
+    fence::{self, Fence, FencedStatement, PostgresFence},
     lock::{
         Acquire, Lock,
         postgres_lease::{LeaseTable, PostgresLease},
@@ -29,6 +29,8 @@ use crate::figures::{beside, heading, median};
 const PAIRS: usize = 10;
 const SLICE: Duration = Duration::from_millis(1_500);
 const UPDATE: &str = "UPDATE accounts SET balance = balance + 1 WHERE id = $1";
+const FENCED: &str =
+    "WITH {fence} UPDATE accounts SET balance = balance + 1 FROM fence WHERE id = $4";
 const JOINED: &str = "WITH fence AS MATERIALIZED (SELECT tenure_fence($2, $3, $4))
                       UPDATE accounts SET balance = balance + 1 FROM fence WHERE id = $1";
 
@@ -36,7 +38,9 @@ const JOINED: &str = "WITH fence AS MATERIALIZED (SELECT tenure_fence($2, $3, $4
 enum Write {
     /// `UPDATE` in autocommit.
     Plain,
-    /// The same statement, joined to the fence.
+    /// The same as a `FencedStatement`.
+    Statement,
+    /// The same, joined to the function `tenure_fence`.
     Joined,
     /// `BEGIN`, `UPDATE`, `COMMIT`.
     Transaction,
@@ -60,8 +64,9 @@ pub async fn run() -> Result<()> {
     );
     for connections in [8, 32] {
         for (name, plain, fenced) in [
-            ("one statement", Write::Plain, Write::Joined),
-            ("transaction", Write::Transaction, Write::Fenced),
+            ("FencedStatement beside autocommit", Write::Plain, Write::Statement),
+            ("tenure_fence() joined beside autocommit", Write::Plain, Write::Joined),
+            ("fenced beside plain transaction", Write::Transaction, Write::Fenced),
         ] {
             let clients = try_join_all((0..connections).map(|_| postgres.connect())).await?;
             let clients: Vec<_> =
@@ -151,6 +156,7 @@ async fn busy(
     let update = client.prepare_typed(UPDATE, &[Type::INT8]).await?;
     let types = [Type::INT8, Type::TEXT, Type::TEXT, Type::INT8];
     let joined = client.prepare_typed(JOINED, &types).await?;
+    let fenced = FencedStatement::prepare(client, FENCED).await?;
     let (scope, holder, epoch) =
         (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
     let mut id = at as i64 * 300;
@@ -159,6 +165,9 @@ async fn busy(
         match write {
             Write::Plain => {
                 client.execute(&update, &[&id]).await?;
+            }
+            Write::Statement => {
+                fenced.execute(client, term, &[&id]).await?;
             }
             Write::Joined => {
                 client.execute(&joined, &[&id, &scope, &holder, &epoch]).await?;

@@ -2,7 +2,6 @@
 
 #[allow(clippy::unwrap_used, reason = "a law is a test, and its panic the verdict")]
 pub mod conformance;
-#[cfg(feature = "etcd")]
 pub mod etcd;
 pub mod eventually;
 pub mod node;

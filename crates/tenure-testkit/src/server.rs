@@ -89,7 +89,6 @@ impl Server {
 
     /// Stops the process in its tracks, and returns when the last of its threads stands still: the
     /// signal alone only asks for that, and a thread on another core still answers a request.
-    #[cfg(feature = "etcd")]
     pub fn pause(&self) -> Result<()> {
         self.signal(Signal::STOP)?;
         let stopped = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;

@@ -13,11 +13,12 @@
 
 pub mod postgres;
 pub mod sqlite;
+mod statement;
 
 use async_trait::async_trait;
 use tenure_database::DatabaseError;
 
-pub use self::{postgres::PostgresFence, sqlite::SqliteFence};
+pub use self::{postgres::PostgresFence, sqlite::SqliteFence, statement::FencedStatement};
 use crate::{
     lock::LockPlace,
     term::{Epoch, Term},
@@ -64,6 +65,12 @@ pub enum FenceError {
     OtherLock {
         /// Which, and what to do.
         message: String,
+    },
+    /// A statement that would write without having passed the fence.
+    #[error("this statement needs {{fence}} once, and must take its rows from fence: {statement}")]
+    NotFenced {
+        /// The statement.
+        statement: String,
     },
     /// No answer: the write may or may not have been applied.
     #[error("the fenced call got no answer")]

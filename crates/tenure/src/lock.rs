@@ -7,7 +7,8 @@
 //!
 //! | lock | no two gates open at once |
 //! | --- | --- |
-//! | lease row (Postgres, SQLite), etcd | always, as long as clocks run at nearly the same rate |
+//! | lease row (Postgres, SQLite) | always, as long as clocks run at nearly the same rate |
+//! | etcd | the same, as long as etcd keeps a lease that is kept alive; before 3.4.31 and 3.5.13 a member that was deposed while it was frozen may end one early, and there only the fence holds, or `Takeover::Wait` |
 //! | Postgres advisory lock | when a process dies, freezes or is cut off; when the *server* ends the session, two gates may be open for at most the late threshold, and there only the fence holds |
 
 #[cfg(feature = "etcd")]

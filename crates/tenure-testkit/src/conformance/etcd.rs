@@ -47,7 +47,9 @@ impl Backend for EtcdBackend {
 
     /// Whole seconds, because etcd rounds up.
     fn timing(&self) -> Timing {
-        Timing::lease(Duration::from_secs(3)).build().expect("a lease of 3 s")
+        let lease = Timing::lease(Duration::from_secs(3));
+        // Two hundred candidates on two cores take their time.
+        lease.call_timeout(millis(900)).build().expect("a lease of 3 s")
     }
 
     fn patient_candidate(&self, scope: &str, holder: &str) -> Box<dyn Lock> {

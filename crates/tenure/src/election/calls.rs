@@ -192,7 +192,7 @@ fn raised(
         Err(FenceError::OtherLock { message }) => {
             Answer { fatal: Some(message), ..Answer::plain(Event::Unknown { command }) }
         }
-        Err(error @ FenceError::Database(_)) => {
+        Err(error @ (FenceError::Database(_) | FenceError::NotFenced { .. })) => {
             observer.call_failed(epoch, "raise_fence", &error);
             Answer::plain(Event::Unknown { command })
         }

@@ -10,8 +10,8 @@ use crate::{
 };
 
 /// The checker finds this mistake as a violation of this property.
-fn finds(fault: Fault, violated: &'static str, setting: Setting) {
-    let setting = Setting { fault: Some(fault), ..setting };
+fn finds(fault: Fault, violated: &'static str, setting: &Setting) {
+    let setting = Setting { fault: Some(fault), ..setting.clone() };
     let found = HasDiscoveries::AnyOf([violated].into());
     let checker = setting.checker().threads(2).finish_when(found).spawn_bfs().join();
     let path = checker.discovery(violated).unwrap_or_else(|| panic!("{fault:?} was not found"));
@@ -24,29 +24,29 @@ fn finds(fault: Fault, violated: &'static str, setting: Setting) {
 
 #[test]
 fn a_deadline_anchored_at_the_reply_is_found() {
-    finds(Fault::DeadlineAnchoredAtTheReply, properties::GATES, lease(2, 4, NOTHING));
+    finds(Fault::DeadlineAnchoredAtTheReply, properties::GATES, &lease(2, 4, NOTHING));
 }
 
 #[test]
 fn an_unconditional_raise_is_found() {
-    finds(Fault::UnconditionalRaise, properties::EPOCHS, lease(2, 3, NOTHING));
+    finds(Fault::UnconditionalRaise, properties::EPOCHS, &lease(2, 3, NOTHING));
 }
 
 #[test]
 fn a_stale_write_let_in_by_an_unconditional_raise_is_found() {
     let setting = lease(2, 3, Budget { give_ups: 1, writes: 1, ..NOTHING });
     let setting = Setting { lock: LockKind::LeaseElsewhere, ..setting };
-    finds(Fault::UnconditionalRaise, properties::WRITES, setting);
+    finds(Fault::UnconditionalRaise, properties::WRITES, &setting);
 }
 
 #[test]
 fn a_release_before_the_work_stopped_is_found() {
     let budget = Budget { drains: 1, ..NOTHING };
-    finds(Fault::ReleaseBeforeTheWorkStopped, properties::RELEASE, lease(2, 3, budget));
+    finds(Fault::ReleaseBeforeTheWorkStopped, properties::RELEASE, &lease(2, 3, budget));
 }
 
 #[test]
 fn a_child_restarted_under_the_same_epoch_is_found() {
     let budget = Budget { child_deaths: 1, writes: 1, ..NOTHING };
-    finds(Fault::ChildRestartedUnderTheSameEpoch, properties::WRITES, lease(2, 3, budget));
+    finds(Fault::ChildRestartedUnderTheSameEpoch, properties::WRITES, &lease(2, 3, budget));
 }

@@ -225,7 +225,7 @@ impl World {
     fn carry_out(&mut self, setting: &Setting, node: usize, command: Command) {
         match command {
             Command::Acquire { command, floor } => {
-                self.send(node, command, Wish::Acquire { floor })
+                self.send(node, command, Wish::Acquire { floor });
             }
             Command::Renew { command, epoch } => self.send(node, command, Wish::Renew { epoch }),
             Command::Release { command, epoch } => {
@@ -235,11 +235,11 @@ impl World {
             }
             Command::Observe { command } => self.send(node, command, Wish::Observe),
             Command::RaiseFence { command, epoch } => {
-                self.send(node, command, Wish::Raise { epoch })
+                self.send(node, command, Wish::Raise { epoch });
             }
             Command::Prepare { epoch } => self.nodes[node].preparing = Some(epoch),
             Command::OpenGate { epoch, until, admits } => {
-                self.open(node, Gate { epoch, until, admits })
+                self.open(node, Gate { epoch, until, admits });
             }
             Command::CloseGate { .. } => self.nodes[node].gate = None,
             Command::StopWork { epoch } => {

@@ -115,9 +115,8 @@ async fn a_role_with_the_grants_cannot_call_what_is_for_the_operator() {
         "tenure_burn_epochs('billing', 1)",
         "tenure_switch_lock('billing')",
         "tenure_create_lease_table('mine')",
-        "tenure_lock_refusal('billing', 'a', 1, 'postgres-lease', 'orders')",
-        "tenure_bound_transaction(1)",
-        "tenure_mark_fenced('billing')",
+        "tenure_fence_of_other_lock('billing', 'a', 1)",
+        "tenure_refuse('billing', 'a', 1, 2, 'spite')",
     ] {
         assert_eq!(
             attempt(&clerk, &format!("SELECT {call}")).await,
@@ -197,7 +196,6 @@ async fn functions_run_with_the_rights_and_the_search_path_that_are_meant() {
     let fixed = "search_path=pg_catalog, public, pg_temp";
     let expected = [
         format!("tenure_begin_term invoker volatile takes-nulls {fixed}"),
-        format!("tenure_bound_transaction invoker volatile takes-nulls {fixed}"),
         format!("tenure_burn_epochs invoker volatile takes-nulls {fixed}"),
         format!("tenure_create_advisory_scope definer volatile takes-nulls {fixed}"),
         "tenure_create_lease_table invoker volatile takes-nulls \
@@ -205,10 +203,10 @@ async fn functions_run_with_the_rights_and_the_search_path_that_are_meant() {
             .to_owned(),
         format!("tenure_end_term definer volatile takes-nulls {fixed}"),
         format!("tenure_fence definer volatile takes-nulls {fixed}"),
+        format!("tenure_fence_of_other_lock invoker volatile takes-nulls {fixed}"),
         format!("tenure_highest_epoch definer stable takes-nulls {fixed}"),
-        format!("tenure_lock_refusal invoker volatile takes-nulls {fixed}"),
-        format!("tenure_mark_fenced invoker volatile takes-nulls {fixed}"),
         format!("tenure_raise_fence definer volatile takes-nulls {fixed}"),
+        format!("tenure_refuse invoker volatile takes-nulls {fixed}"),
         format!("tenure_require_fence invoker volatile takes-nulls {fixed}"),
         format!("tenure_server_identity definer volatile takes-nulls {fixed}"),
         format!("tenure_switch_lock invoker volatile takes-nulls {fixed}"),

@@ -78,12 +78,25 @@ async fn a_stale_write_is_refused_once_the_fence_was_raised() {
 
 #[tokio::test]
 async fn the_fence_row_alone_refuses_a_term_that_the_lock_still_names() {
-    let server = Server::start().await;
-    let old = server.lead("a").await;
-    server.raise(&term("b", 2)).await;
+    for raised in [term("b", 2), term("a", 2)] {
+        let server = Server::start().await;
+        let old = server.lead("a").await;
+        server.raise(&raised).await;
 
+        let session = server.session().await;
+        assert_eq!(attempt(&session, &fence_call(&old)).await, over(), "the fence names {raised}");
+    }
+}
+
+#[tokio::test]
+async fn the_fence_row_alone_refuses_another_holder_of_the_same_epoch() {
+    let server = Server::start().await;
+    server.raise(&term("b", 1)).await;
+    server.win("a").await;
     let session = server.session().await;
-    assert_eq!(attempt(&session, &fence_call(&old)).await, over());
+    session.batch_execute("UPDATE tenure_leases SET lease_epoch = 1").await.unwrap();
+
+    assert_eq!(attempt(&session, &fence_call(&term("a", 1))).await, over());
 }
 
 #[tokio::test]

@@ -9,8 +9,8 @@ DECLARE
     fence record;
     lease record;
 BEGIN
-    IF num_nulls(scope, holder, epoch) > 0 THEN
-        PERFORM tenure_refuse(scope, holder, epoch, NULL, 'scope, holder and epoch must not be null');
+    IF num_nulls(scope, nullif(holder, ''), epoch) > 0 THEN
+        PERFORM tenure_refuse(scope, holder, epoch, NULL, 'scope, holder and epoch must be given');
     END IF;
     IF pg_is_in_recovery() THEN
         PERFORM tenure_refuse(scope, holder, epoch, NULL, 'this server is a standby and takes no writes');

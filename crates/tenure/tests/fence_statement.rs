@@ -1,0 +1,149 @@
+//! Fenced writes of one statement, on a real Postgres.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use tenure::{
+    Candidate, Epoch, HolderId, Scope, Term, Timing,
+    fence::{Fence, FenceError, FencedStatement, PostgresFence, Raised},
+    lock::{
+        Acquire, Lock,
+        postgres_lease::{LeaseTable, PostgresLease},
+    },
+    schema,
+};
+use tenure_database::migrate;
+use tenure_testkit::{eventually_true, postgres::Postgres, secs};
+use tokio_postgres::Client;
+
+const ADD: &str = "WITH {fence} UPDATE accounts SET balance = balance + 1 FROM fence WHERE id = $4";
+
+struct Scene {
+    postgres: Postgres,
+    client: Client,
+    fence: PostgresFence,
+    lock: PostgresLease,
+    term: Term,
+}
+
+/// Somebody leads in a scope of a database with one account.
+async fn scene() -> Scene {
+    let postgres = Postgres::start().await.unwrap();
+    let mut client = postgres.connect().await.unwrap();
+    migrate::postgres::migrate(&mut client, schema::COMPONENT, &schema::POSTGRES).await.unwrap();
+    let accounts = "CREATE TABLE accounts (id bigint PRIMARY KEY, balance bigint NOT NULL);
+                    INSERT INTO accounts VALUES (7, 0)";
+    client.batch_execute(accounts).await.unwrap();
+    let timing = Timing::lease(secs(60)).build().unwrap();
+    let candidate = Candidate::new(Scope::new("jobs").unwrap(), HolderId::new("one").unwrap());
+    let url: tenure_database::postgres::PostgresUrl = postgres.url().parse().unwrap();
+    let table = LeaseTable::default();
+    let mut lock = PostgresLease::new(url.clone(), table, candidate.clone(), timing).unwrap();
+    let Acquire::Granted(grant) = lock.acquire(Epoch::ZERO).await.unwrap() else { panic!("held") };
+    let term = Term::granted(candidate.scope, candidate.holder, grant.epoch);
+    let fence = PostgresFence::new(url, timing);
+    assert_eq!(fence.raise(&term, &lock.place()).await.unwrap(), Raised::Raised);
+    Scene { postgres, client, fence, lock, term }
+}
+
+impl Scene {
+    async fn balance(&self) -> i64 {
+        let balance = "SELECT balance FROM accounts WHERE id = 7";
+        self.client.query_one(balance, &[]).await.unwrap().get(0)
+    }
+
+    fn next_term(&self) -> Term {
+        let holder = HolderId::new("two").unwrap();
+        Term::granted(self.term.scope().clone(), holder, self.term.epoch().next())
+    }
+
+    async fn lease_ends(&self) {
+        let end = "UPDATE tenure_leases SET expires_at = clock_timestamp()";
+        self.client.execute(end, &[]).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_current_term_writes_and_a_row_that_is_not_there_is_no_refusal() {
+    let scene = scene().await;
+    let add = FencedStatement::prepare(&scene.client, ADD).await.unwrap();
+    assert_eq!(add.execute(&scene.client, &scene.term, &[&7_i64]).await.unwrap(), 1);
+    assert_eq!(add.execute(&scene.client, &scene.term, &[&8_i64]).await.unwrap(), 0);
+    assert_eq!(scene.balance().await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_a_superseded_and_an_unknown_term_are_refused_and_write_nothing() {
+    let scene = scene().await;
+    let add = FencedStatement::prepare(&scene.client, ADD).await.unwrap();
+    let unknown =
+        Term::granted(Scope::new("x").unwrap(), scene.term.holder().clone(), Epoch::new(1));
+    let refused = add.execute(&scene.client, &unknown, &[&7_i64]).await.unwrap_err();
+    assert!(refused.is_refusal(), "{refused}");
+    scene.lease_ends().await;
+    let refused = add.execute(&scene.client, &scene.term, &[&7_i64]).await.unwrap_err();
+    assert!(refused.is_refusal() && refused.to_string().contains("expired"), "{refused}");
+    let raised = scene.fence.raise(&scene.next_term(), &scene.lock.place()).await.unwrap();
+    assert_eq!(raised, Raised::Raised);
+    let refused = add.execute(&scene.client, &scene.term, &[&7_i64]).await.unwrap_err();
+    assert!(
+        matches!(refused, FenceError::Refused { fence, .. } if fence == scene.next_term().epoch())
+    );
+    assert_eq!(scene.balance().await, 0);
+}
+
+/// The statement is stopped between passing the fence and committing; the takeover waits for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_takeover_waits_for_a_statement_that_has_passed_the_fence() {
+    let scene = scene().await;
+    let blocker = scene.postgres.connect().await.unwrap();
+    blocker.batch_execute("BEGIN; SELECT 1 FROM accounts WHERE id = 7 FOR UPDATE").await.unwrap();
+    let writer = scene.postgres.connect().await.unwrap();
+    let term = scene.term.clone();
+    let writing = tokio::spawn(async move {
+        let add = FencedStatement::prepare(&writer, ADD).await.unwrap();
+        add.execute(&writer, &term, &[&7_i64]).await
+    });
+    let waiting = async |count: i64| {
+        let query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+        scene.client.query_one(query, &[]).await.unwrap().get::<_, i64>(0) == count
+    };
+    eventually_true("the write waits for the account", secs(10), async || waiting(1).await).await;
+    let (next, place) = (scene.next_term(), scene.lock.place());
+    let raising = scene.fence.raise(&next, &place);
+    let go_on = async {
+        eventually_true("the takeover waits for the write", secs(2), async || waiting(2).await)
+            .await;
+        blocker.batch_execute("COMMIT").await.unwrap();
+    };
+    let (raised, ()) = tokio::join!(raising, go_on);
+    assert_eq!((raised.unwrap(), writing.await.unwrap().unwrap()), (Raised::Raised, 1));
+    assert_eq!(scene.balance().await, 1, "ordered before the takeover");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_statement_that_does_not_read_the_fence_is_refused_before_it_can_run() {
+    let scene = scene().await;
+    let unfenced = "WITH {fence} UPDATE accounts SET balance = 9 WHERE id = $4";
+    let refused = FencedStatement::prepare(&scene.client, unfenced).await.unwrap_err();
+    assert!(matches!(refused, FenceError::NotFenced { .. }), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_may_lock_the_view_cannot_change_a_fence_through_it() {
+    let scene = scene().await;
+    scene.client.batch_execute("CREATE ROLE app LOGIN").await.unwrap();
+    scene.client.batch_execute(&schema::grants_to("app")).await.unwrap();
+    scene.client.batch_execute("GRANT SELECT, UPDATE ON accounts TO app").await.unwrap();
+    let app = scene.postgres.connect_as("app").await.unwrap();
+    let add = FencedStatement::prepare(&app, ADD).await.unwrap();
+    assert_eq!(add.execute(&app, &scene.term, &[&7_i64]).await.unwrap(), 1);
+    for forbidden in [
+        "UPDATE tenure_open_fences SET epoch = epoch + 1",
+        "DELETE FROM tenure_open_fences",
+        "INSERT INTO tenure_open_fences VALUES ('x', 'y', 1)",
+    ] {
+        assert!(app.execute(forbidden, &[]).await.is_err(), "{forbidden}");
+    }
+    let epoch = "SELECT epoch FROM tenure_fences WHERE scope = 'jobs'";
+    let epoch: i64 = scene.client.query_one(epoch, &[]).await.unwrap().get(0);
+    assert_eq!(epoch, scene.term.epoch().get());
+}
