@@ -4,50 +4,40 @@ use super::{PostgresUrl, Session};
 use crate::{DatabaseError, Deadline};
 
 const BACKEND: &str = include_str!("../../sql/postgres/backend.sql");
-/// How many clients sit in a transaction at once, to take away what a pooler keeps idle.
-const HOLDERS: usize = 3;
-/// How often that is tried: another client may take the very backend that would have given it away.
-const ROUNDS: usize = 4;
+/// How often it is tried: another client may take the very backend that would have given a pooler away.
+const ROUNDS: usize = 8;
 
 /// Whether a transaction pooler answers at this URL.
 ///
 /// It breaks session locks, `LISTEN` and session settings without a word. At a quiet start one client
-/// sees the same backend again and again, so asking twice is not enough: others that sit in transactions
-/// take backends away, and behind a pooler one of them gets the backend that has just served the first,
-/// or the first is then served by another.
+/// sees the same backend again and again, so asking twice is not enough: a second client that sits in a
+/// transaction takes a backend away. Behind a pooler it gets the one that has just served the first, or
+/// the first is then served by another.
 pub async fn is_transaction_pooler(
     url: &PostgresUrl,
     deadline: Deadline,
 ) -> Result<bool, DatabaseError> {
     let first = url.connect(deadline).await?;
-    let mut holders = Vec::new();
-    for _ in 0..HOLDERS {
-        holders.push(url.connect(deadline).await?);
-    }
+    let second = url.connect(deadline).await?;
     for _ in 0..ROUNDS {
-        if shares_a_backend(&first, &holders, deadline).await? {
+        if share_a_backend(&first, &second, deadline).await? {
             return Ok(true);
         }
     }
     Ok(false)
 }
 
-async fn shares_a_backend(
+async fn share_a_backend(
     first: &Session,
-    holders: &[Session],
+    second: &Session,
     deadline: Deadline,
 ) -> Result<bool, DatabaseError> {
     let before = backend(first, deadline).await?;
-    let mut shared = false;
-    for holder in holders {
-        deadline.run(holder.batch_execute("BEGIN")).await?;
-        shared |= backend(holder, deadline).await? == before;
-    }
-    shared |= backend(first, deadline).await? != before;
-    for holder in holders {
-        deadline.run(holder.batch_execute("ROLLBACK")).await?;
-    }
-    Ok(shared)
+    deadline.run(second.batch_execute("BEGIN")).await?;
+    let taken = backend(second, deadline).await?;
+    let after = backend(first, deadline).await?;
+    deadline.run(second.batch_execute("ROLLBACK")).await?;
+    Ok(taken == before || after != before)
 }
 
 async fn backend(session: &Session, deadline: Deadline) -> Result<String, DatabaseError> {

@@ -175,8 +175,9 @@ impl Backend for PostgresAdvisoryBackend {
     }
 
     fn timing(&self) -> Timing {
-        let heartbeat = Duration::from_millis(700);
+        let heartbeat = Duration::from_millis(1_600);
         let builder = Timing::heartbeat(heartbeat, heartbeat * 2);
+        // Two hundred candidates on two cores take their time.
         builder.call_timeout(heartbeat * 9 / 10).build().expect("a heartbeat")
     }
 

@@ -51,6 +51,7 @@ async fn a_raise_whose_reply_was_lost_can_be_repeated() {
 #[tokio::test]
 async fn an_abandoned_raise_that_is_applied_late_changes_nothing() {
     let server = Server::start().await;
+    server.lead("z").await;
     let (old, new) = (server.win("a").await, server.win("b").await);
     let (raising, late) = (server.session().await, server.session().await);
     let raise = |term: &Term| {
@@ -67,7 +68,7 @@ async fn an_abandoned_raise_that_is_applied_late_changes_nothing() {
     raising.batch_execute("COMMIT").await.unwrap();
     assert!(!abandoned.await.unwrap().unwrap().get::<_, bool>(0), "it was not raised");
 
-    assert_eq!(server.fence_row().await, (2, "b".to_owned()));
+    assert_eq!(server.fence_row().await, (3, "b".to_owned()));
     assert_eq!(attempt(&raising, &fence_call(&new)).await, Ok(()));
     assert_eq!(attempt(&raising, &fence_call(&old)).await, over());
 }

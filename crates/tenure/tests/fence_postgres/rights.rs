@@ -169,8 +169,8 @@ async fn a_callers_search_path_does_not_reach_into_the_fence() {
     let old = server.lead("a").await;
     server.lead("b").await;
     let decoys = "CREATE TEMPORARY TABLE tenure_fences AS
-             SELECT 'billing' AS scope, 1::bigint AS epoch, 'a' AS holder, 'etcd' AS lock_kind,
-                    '' AS lock_place, 1000::bigint AS margin_ms;
+             SELECT 'billing' AS scope, 1::bigint AS epoch, 'a' AS holder,
+                    'postgres-lease' AS lock_kind, 'tenure_leases' AS lock_place, 1000::bigint AS margin_ms;
          CREATE TEMPORARY TABLE tenure_leases AS
              SELECT 'billing' AS lease_name, 'a' AS holder_id, 1::bigint AS lease_epoch,
                     'infinity'::timestamptz AS expires_at;
@@ -207,6 +207,7 @@ async fn functions_run_with_the_rights_and_the_search_path_that_are_meant() {
         format!("tenure_highest_epoch definer stable takes-nulls {fixed}"),
         format!("tenure_raise_fence definer volatile takes-nulls {fixed}"),
         format!("tenure_refuse invoker volatile takes-nulls {fixed}"),
+        format!("tenure_refuse_update invoker volatile takes-nulls {fixed}"),
         format!("tenure_require_fence invoker volatile takes-nulls {fixed}"),
         format!("tenure_server_identity definer volatile takes-nulls {fixed}"),
         format!("tenure_switch_lock invoker volatile takes-nulls {fixed}"),

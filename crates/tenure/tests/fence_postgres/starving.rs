@@ -66,7 +66,7 @@ impl Writers {
 async fn write(session: &Client, term: &Term, order: i32) -> bool {
     let fence = fence_call(term);
     let update = format!("UPDATE orders SET state = 'paid' WHERE id = {order}");
-    let transaction = format!("BEGIN; {fence}; {update}; SELECT pg_sleep(0.02); COMMIT");
+    let transaction = format!("BEGIN; {fence}; {update}; SELECT pg_sleep(0.05); COMMIT");
     let written = attempt(session, &transaction).await;
     assert!(written.is_ok() || written == over(), "{written:?}");
     written.is_ok()

@@ -100,13 +100,16 @@ async fn the_fence_row_alone_refuses_another_holder_of_the_same_epoch() {
 }
 
 #[tokio::test]
-async fn a_term_that_has_won_cannot_write_before_it_has_raised() {
+async fn between_a_win_and_its_raise_neither_term_can_write() {
     let server = Server::start().await;
-    server.lead("a").await;
+    let old = server.lead("a").await;
     let new = server.win("b").await;
 
     let session = server.session().await;
     assert_eq!(attempt(&session, &fence_call(&new)).await, over());
+    assert_eq!(attempt(&session, &fence_call(&old)).await, over());
+    server.raise(&new).await;
+    assert_eq!(attempt(&session, &fence_call(&new)).await, Ok(()));
 }
 
 #[tokio::test]

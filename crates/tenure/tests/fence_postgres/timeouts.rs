@@ -1,7 +1,7 @@
 //! A fenced transaction cannot be left open: its timeouts are tightened, for itself alone (lesson 8).
 
 use tenure::fence::{Fence, Raised, postgres};
-use tenure_testkit::{eventually_true, millis, secs};
+use tenure_testkit::{eventually_true, secs};
 use tokio_postgres::Client;
 
 use crate::server::{PAY, Server, attempt, fence_call, lease_rows};
@@ -51,7 +51,7 @@ async fn timeouts_outside_a_transaction_stay_as_they_are() {
 
 #[tokio::test]
 async fn an_idle_fenced_transaction_is_ended_and_a_takeover_gets_through() {
-    let server = Server::with_margin(millis(300)).await;
+    let server = Server::with_margin(secs(2)).await;
     let old = server.lead("a").await;
     let mut session = server.session().await;
     let fenced = postgres::begin(&mut session, &old).await.unwrap();
@@ -67,7 +67,7 @@ async fn an_idle_fenced_transaction_is_ended_and_a_takeover_gets_through() {
 
 #[tokio::test]
 async fn a_long_statement_in_a_fenced_transaction_is_ended_and_a_takeover_gets_through() {
-    let server = Server::with_margin(millis(300)).await;
+    let server = Server::with_margin(secs(2)).await;
     let old = server.lead("a").await;
     let session = server.session().await;
     session.batch_execute(&format!("BEGIN; {}; {PAY}", fence_call(&old))).await.unwrap();
