@@ -108,6 +108,7 @@ pub async fn run() -> Result<()> {
     advisory(&postgres, &client).await?;
     let lease = NodeSettings {
         lease_ms: 2_000,
+        scope: "leased".to_owned(),
         ..NodeSettings::new(&postgres.url(), LockChoice::PostgresLease, "node-0")
     };
     leases("Postgres lease row", lease, 20).await?;

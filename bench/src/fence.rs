@@ -29,8 +29,7 @@ use crate::figures::{beside, heading, median};
 const PAIRS: usize = 10;
 const SLICE: Duration = Duration::from_millis(1_500);
 const UPDATE: &str = "UPDATE accounts SET balance = balance + 1 WHERE id = $1";
-const FENCED: &str =
-    "WITH {fence} UPDATE accounts SET balance = balance + 1 FROM fence WHERE id = $4";
+const FENCED: &str = "UPDATE accounts SET balance = balance + 1 WHERE id = $4";
 const JOINED: &str = "WITH fence AS MATERIALIZED (SELECT tenure_fence($2, $3, $4))
                       UPDATE accounts SET balance = balance + 1 FROM fence WHERE id = $1";
 

@@ -30,6 +30,9 @@ pub trait Fence: Send + Sync + 'static {
     /// Raises the fence to a term that was won, and writes its beginning into the history.
     async fn raise(&self, term: &Term, lock: &LockPlace) -> Result<Raised, FenceError>;
 
+    /// Gets ready for a raise, so that a takeover need not wait for a connection. Best effort.
+    async fn rehearse(&self) {}
+
     /// Writes the end of a term into the history.
     async fn end_term(&self, term: &Term, reason: &str) -> Result<(), FenceError>;
 }
@@ -65,12 +68,6 @@ pub enum FenceError {
     OtherLock {
         /// Which, and what to do.
         message: String,
-    },
-    /// A statement that would write without having passed the fence.
-    #[error("this statement needs {{fence}} once, and must take its rows from fence: {statement}")]
-    NotFenced {
-        /// The statement.
-        statement: String,
     },
     /// No answer: the write may or may not have been applied.
     #[error("the fenced call got no answer")]

@@ -160,6 +160,7 @@ pub(super) async fn ask_fence(
     answers: mpsc::UnboundedSender<Answer>,
     observer: Observer,
 ) {
+    fence.rehearse().await;
     while let Some(call) = calls.recv().await {
         match call {
             FenceCall::Raise { command, term } => {
@@ -192,7 +193,7 @@ fn raised(
         Err(FenceError::OtherLock { message }) => {
             Answer { fatal: Some(message), ..Answer::plain(Event::Unknown { command }) }
         }
-        Err(error @ (FenceError::Database(_) | FenceError::NotFenced { .. })) => {
+        Err(error @ FenceError::Database(_)) => {
             observer.call_failed(epoch, "raise_fence", &error);
             Answer::plain(Event::Unknown { command })
         }

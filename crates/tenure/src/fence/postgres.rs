@@ -12,7 +12,7 @@
 use std::ops::Deref;
 
 use async_trait::async_trait;
-use futures_util::{FutureExt, try_join};
+use futures_util::{FutureExt, join, try_join};
 use tenure_database::{
     DatabaseError, Deadline,
     postgres::{Line, PostgresUrl},
@@ -30,6 +30,7 @@ use crate::{
 
 const FENCE: &str = include_str!("../../sql/postgres/fence/fence.sql");
 const RAISE: &str = include_str!("../../sql/postgres/fence/raise.sql");
+const REHEARSE: &str = include_str!("../../sql/postgres/fence/rehearse.sql");
 const END_TERM: &str = include_str!("../../sql/postgres/fence/end_term.sql");
 
 /// The SQLSTATE of a refusal.
@@ -173,6 +174,26 @@ impl Fence for PostgresFence {
             true => Raised::Raised,
             false => Raised::Refused { fence: Epoch::new(row.get("fence_epoch")) },
         })
+    }
+
+    /// Connects, and raises once in a transaction that is rolled back: a session's first call of a
+    /// function costs milliseconds, and a takeover is when they matter.
+    async fn rehearse(&self) {
+        let mut line = self.line.lock().await;
+        let deadline = self.deadline();
+        let Ok(session) = line.take(deadline).await else { return };
+        let rehearsal = async {
+            let (_, raised, ended) = join!(
+                session.batch_execute(BEGIN),
+                session.query_typed(REHEARSE, &[]),
+                session.batch_execute("ROLLBACK"),
+            );
+            raised.and(ended)
+        };
+        // What fails here will say so when it matters.
+        if deadline.run(rehearsal).await.is_ok() {
+            line.put_back(session);
+        }
     }
 
     async fn end_term(&self, term: &Term, reason: &str) -> Result<(), FenceError> {

@@ -2,7 +2,7 @@
 
 use tenure::{
     Epoch, Term,
-    fence::{Fence, FenceError, Raised},
+    fence::{Fence, FenceError, Raised, postgres},
 };
 use tokio_postgres::Client;
 
@@ -71,6 +71,27 @@ async fn an_abandoned_raise_that_is_applied_late_changes_nothing() {
     assert_eq!(server.fence_row().await, (3, "b".to_owned()));
     assert_eq!(attempt(&raising, &fence_call(&new)).await, Ok(()));
     assert_eq!(attempt(&raising, &fence_call(&old)).await, over());
+}
+
+#[tokio::test]
+async fn of_two_raises_that_wait_for_the_same_transaction_only_the_higher_succeeds() {
+    let server = Server::start().await;
+    let old = server.lead("a").await;
+    let mut session = server.session().await;
+    let fenced = postgres::begin(&mut session, &old).await.unwrap();
+    let raise = |term: Term| {
+        let fence = server.fence();
+        tokio::spawn(async move { fence.raise(&term, &lease_rows()).await })
+    };
+    let higher = raise(term("c", 3));
+    server.until_sessions_wait(1).await;
+    let lower = raise(term("b", 2));
+    server.until_sessions_wait(2).await;
+
+    fenced.commit().await.unwrap();
+    assert_eq!(higher.await.unwrap().unwrap(), Raised::Raised);
+    assert_eq!(lower.await.unwrap().unwrap(), refused_at(3));
+    assert_eq!(server.fence_row().await, (3, "c".to_owned()));
 }
 
 #[tokio::test]

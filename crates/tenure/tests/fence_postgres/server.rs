@@ -93,9 +93,15 @@ impl Server {
 
     /// Returns once a session waits for another one's lock.
     pub async fn until_a_session_waits(&self) {
+        self.until_sessions_wait(1).await;
+    }
+
+    pub async fn until_sessions_wait(&self, count: usize) {
         let session = self.session().await;
-        eventually_true("a session waits for a lock", secs(10), async || is_waited(&session).await)
-            .await;
+        eventually_true("sessions wait for a lock", secs(10), async || {
+            waiting(&session).await == count
+        })
+        .await;
     }
 
     /// What the one order says.
@@ -112,9 +118,10 @@ impl Server {
     }
 }
 
-pub async fn is_waited(session: &Client) -> bool {
+/// How many sessions wait for another one's lock.
+pub async fn waiting(session: &Client) -> usize {
     let query = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
-    !session.query(query, &[]).await.expect("an answer").is_empty()
+    session.query(query, &[]).await.expect("an answer").len()
 }
 
 pub fn candidate(scope: &str, holder: &str) -> Candidate {

@@ -17,7 +17,7 @@ use tenure_testkit::{eventually, eventually_true, secs};
 use tokio::task::JoinHandle;
 use tokio_postgres::Client;
 
-use crate::server::{Server, attempt, fence_call, is_waited, lease_rows, over, term};
+use crate::server::{Server, attempt, fence_call, lease_rows, over, term, waiting};
 
 const WRITERS: i32 = 16;
 
@@ -105,7 +105,7 @@ async fn writers_of_a_valid_lease_do_not_starve_a_takeover_once_the_lock_names_t
     });
     let session = server.session().await;
     eventually_true("the raise waits", secs(10), async || {
-        raise.is_finished() || is_waited(&session).await
+        raise.is_finished() || waiting(&session).await > 0
     })
     .await;
     let take = "UPDATE tenure_leases SET holder_id = 'b', lease_epoch = 2";

@@ -9,7 +9,7 @@ use tenure_testkit::{eventually_true, secs};
 use tokio_postgres::Client;
 
 use crate::server::{
-    PAY, SCOPE, Server, attempt, fence_call, is_waited, lease_rows, over, place, term,
+    PAY, SCOPE, Server, attempt, fence_call, lease_rows, over, place, term, waiting,
 };
 
 #[tokio::test]
@@ -228,7 +228,7 @@ async fn renewals_do_not_wait_for_a_fenced_transaction_that_is_open() {
     };
     tokio::select! {
         () = renewals => {}
-        () = eventually_true("a wait", secs(30), async || is_waited(&watcher).await) => {
+        () = eventually_true("a wait", secs(30), async || waiting(&watcher).await > 0) => {
             panic!("a renewal waits for the fenced transaction");
         }
     }
