@@ -35,10 +35,10 @@ impl Files {
         sqlite::open(&self.folder.path().join("tenure.db"), Duration::from_secs(5)).unwrap()
     }
 
-    fn nodes(&self, count: usize) -> Vec<Node> {
+    fn nodes(&self, count: usize, acts: bool) -> Vec<Node> {
         let db = format!("sqlite:{}", self.folder.path().join("tenure.db").display());
         let settings = |at| NodeSettings {
-            acts: true,
+            acts,
             ..NodeSettings::new(&db, LockChoice::SqliteLease, &format!("node-{at}"))
         };
         (0..count).map(|at| Node::start(Path::new(NODE), &settings(at)).unwrap()).collect()
@@ -69,7 +69,7 @@ impl Files {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_leader_is_followed_by_the_next_of_several_processes() {
     let files = Files::new().unwrap();
-    let mut nodes = files.nodes(4);
+    let mut nodes = files.nodes(4, true);
     let mut epoch = Epoch::ZERO;
     for _ in 0..3 {
         let (leader, won, _) = somebody_leads(&nodes, epoch, secs(10)).await;
@@ -84,26 +84,25 @@ async fn a_killed_leader_is_followed_by_the_next_of_several_processes() {
     assert_never_open_together(&nodes);
 }
 
+/// The leader does not write: frozen inside a transaction it would keep the file's write lock, and with it
+/// everybody else from raising the fence, until it thaws.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_frozen_past_its_lease_wakes_up_with_a_shut_gate() {
     let files = Files::new().unwrap();
-    let nodes = files.nodes(2);
+    let nodes = files.nodes(2, false);
     let (leader, first, _) = somebody_leads(&nodes, Epoch::ZERO, secs(10)).await;
-    files.acts_in(first).await;
     let frozen = nodes[leader].freeze().unwrap();
-    let (_, second, _) = somebody_leads(&nodes, first, secs(20)).await;
+    somebody_leads(&nodes, first, secs(20)).await;
     nodes[leader].thaw().unwrap();
     let last_open = nodes[leader].has_led(first, secs(10)).await;
     assert!(last_open <= frozen, "a frozen leader woke up with an open gate");
-    files.acts_in(second).await;
-    files.acts_are_in_order();
     assert_never_open_together(&nodes);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_is_asked_to_end_hands_over_at_once() {
     let files = Files::new().unwrap();
-    let mut nodes = files.nodes(3);
+    let mut nodes = files.nodes(3, true);
     let mut epoch = Epoch::ZERO;
     for _ in 0..2 {
         let (leader, won, _) = somebody_leads(&nodes, epoch, secs(10)).await;

@@ -27,7 +27,7 @@ impl Scene {
     pub fn new() -> Self {
         let timing = Timing::lease(millis(1_500))
             .drain_grace(secs(2))
-            .drain_cooldown(millis(600))
+            .drain_cooldown(secs(3))
             .hold_down(millis(300))
             .build()
             .unwrap();

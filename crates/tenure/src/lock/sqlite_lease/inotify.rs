@@ -44,16 +44,16 @@ fn follow(file: &Path, tell: &mpsc::UnboundedSender<News>) -> io::Result<()> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     // The folder, because the log is removed and made again as connections come and go.
     add_watch(&watch, folder.unwrap_or(Path::new(".")), WatchFlags::MODIFY | WatchFlags::CREATE)?;
+    // What changed before the watch was there is told now.
+    let mut told = tell.send(News::Changed);
     let name = file.file_name().unwrap_or_default().as_encoded_bytes();
     let log = [name, b"-wal"].concat();
-    while !tell.is_closed() {
+    while told.is_ok() && !tell.is_closed() {
         wait(&watch, STILL_WANTED)?;
         if drain(&watch, |changed| changed == log || changed == name)? {
             thread::sleep(ONE_CHANGE);
             drain(&watch, |_| false)?;
-            if tell.send(News::Changed).is_err() {
-                break;
-            }
+            told = tell.send(News::Changed);
         }
     }
     Ok(())
