@@ -18,11 +18,11 @@ use tokio_stream::{Stream, StreamExt, wrappers::BroadcastStream};
 use self::driver::Shared;
 pub use self::work::{NoWork, Tenure, Work, WorkError};
 use crate::{
+    advisory_environment::LeaderStateChanged,
     fence::{Fence, FenceError},
     gate::LeaderGate,
     lock::{Candidate, Lock},
     observe::{Metrics, Observer},
-    service::LeaderStateChanged,
     term::{Epoch, Term},
     timing::Timing,
 };

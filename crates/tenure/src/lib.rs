@@ -7,6 +7,7 @@
 //! The protocol itself is [`elector`]: a pure state machine, and the place to begin reading.
 #![warn(missing_docs)]
 
+pub mod advisory_environment;
 pub mod election;
 pub mod elector;
 pub mod fence;
@@ -15,15 +16,15 @@ pub mod lock;
 pub mod observe;
 mod postgres_call;
 pub mod schema;
-pub mod service;
+
 pub mod term;
 pub mod timing;
 
+pub use advisory_environment::{LeaderElectionService, LeaderStateChanged};
 pub use election::{Election, ElectionEnded, Leadership, NoWork, Role, Tenure, Work};
 pub use gate::{LeaderGate, LeaderToken, NotLeader};
 pub use lock::Candidate;
 pub use observe::Metrics;
-pub use service::{LeaderElectionService, LeaderStateChanged};
 pub use tenure_database::{BootInstant, DatabaseUrl};
 pub use term::{Epoch, HolderId, NameError, Scope, Term};
 pub use timing::{Backoff, OnDeadline, OnFailedRenew, Takeover, Timing, TimingError};

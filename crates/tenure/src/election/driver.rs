@@ -11,11 +11,11 @@ use super::{
     work::Workers,
 };
 use crate::{
+    advisory_environment::LeaderStateChanged,
     elector::{Admits, Command, Elector, EndReason, Event},
     gate::LeaderGate,
     lock::{Candidate, News, Witness},
     observe::Observer,
-    service::LeaderStateChanged,
     term::{Epoch, Term},
 };
 

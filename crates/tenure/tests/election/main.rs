@@ -1,7 +1,7 @@
 //! Elections inside one process: what work, gate, stream, metrics and logs see of a term.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
+mod advisory;
 mod lifecycle;
 mod observed;
 mod scene;
-mod service;
