@@ -155,7 +155,7 @@ async fn busy(
     let update = client.prepare_typed(UPDATE, &[Type::INT8]).await?;
     let types = [Type::INT8, Type::TEXT, Type::TEXT, Type::INT8];
     let joined = client.prepare_typed(JOINED, &types).await?;
-    let fenced = FencedStatement::prepare(client, FENCED).await?;
+    let fenced = FencedStatement::prepare(client, term.scope(), FENCED).await?;
     let (scope, holder, epoch) =
         (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
     let mut id = at as i64 * 300;

@@ -5,7 +5,7 @@
 //! if the row stands below its epoch. Only after that does the gate open.
 //!
 //! A fenced transaction first looks at the lock's row without locking it, and is refused when the lease
-//! has expired by the database's clock or names another term. Then it locks the fence row shared, and
+//! has expired by the database's clock or names another term. Then it locks the fence shared, and
 //! compares. It keeps that lock until it commits, so a takeover waits for it or refuses it: safety rests
 //! on this second step. The first keeps the writers of an expired holder from starving a takeover.
 //!

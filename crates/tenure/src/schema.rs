@@ -11,6 +11,8 @@ pub const POSTGRES: [Migration; 1] = [Migration {
     name: "terms, fences and locks",
     sql: concat!(
         include_str!("../sql/postgres/schema/fences.sql"),
+        include_str!("../sql/postgres/schema/fence_slots.sql"),
+        include_str!("../sql/postgres/schema/fill_fence_slots.sql"),
         include_str!("../sql/postgres/schema/terms.sql"),
         include_str!("../sql/postgres/schema/lease_tables.sql"),
         include_str!("../sql/postgres/schema/create_lease_table.sql"),
@@ -24,8 +26,6 @@ pub const POSTGRES: [Migration; 1] = [Migration {
         include_str!("../sql/postgres/schema/refuse.sql"),
         include_str!("../sql/postgres/schema/fence_of_other_lock.sql"),
         include_str!("../sql/postgres/schema/fence.sql"),
-        include_str!("../sql/postgres/schema/open_fences.sql"),
-        include_str!("../sql/postgres/schema/open_fences_read_only.sql"),
         include_str!("../sql/postgres/schema/require_fence.sql"),
         include_str!("../sql/postgres/schema/begin_term.sql"),
         include_str!("../sql/postgres/schema/end_term.sql"),

@@ -58,7 +58,8 @@ impl LeaseTable {
         )))
     }
 
-    fn statement(&self, sql: &str) -> String {
+    /// A statement with this table in it, whatever the session's search path.
+    pub(crate) fn statement(&self, sql: &str) -> String {
         let schema = if self.0.contains('.') { "" } else { "public." };
         sql.replace("{table}", &format!("{schema}{}", self.0))
     }

@@ -84,3 +84,21 @@ async fn a_name_cannot_carry_a_statement() {
     }
     assert_eq!(server.order().await, "new");
 }
+
+/// A plpgsql record keeps the types that its fields had first; one session may write in many scopes.
+#[tokio::test]
+async fn one_session_writes_in_scopes_of_different_locks() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let scopes = "SELECT tenure_create_lease_table('my_leases');
+        INSERT INTO my_leases VALUES ('own', 'a', 1, now(), now(), 'infinity');
+        INSERT INTO msp_leader_state (scope_key, epoch, holder_identity) VALUES (42, 1, 'a');
+        SELECT tenure_raise_fence('own', 'a', 1, 'postgres-lease', 'my_leases', 1000),
+               tenure_raise_fence('advisory', 'a', 1, 'postgres-advisory', '42', 1000),
+               tenure_raise_fence('outside', 'a', 1, 'etcd', 'somewhere', 1000)";
+    session.batch_execute(scopes).await.unwrap();
+    for scope in ["own", "advisory", "outside", "advisory", "own"] {
+        let call = format!("SELECT tenure_fence('{scope}', 'a', 1)");
+        assert_eq!(attempt(&session, &call).await, Ok(()), "{scope}");
+    }
+}

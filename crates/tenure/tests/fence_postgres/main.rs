@@ -15,6 +15,7 @@ mod raising;
 mod refused;
 mod rights;
 mod server;
+mod slots;
 mod starving;
 mod takeover;
 mod timeouts;

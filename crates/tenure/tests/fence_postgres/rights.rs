@@ -169,8 +169,10 @@ async fn a_callers_search_path_does_not_reach_into_the_fence() {
     let old = server.lead("a").await;
     server.lead("b").await;
     let decoys = "CREATE TEMPORARY TABLE tenure_fences AS
-             SELECT 'billing' AS scope, 1::bigint AS epoch, 'a' AS holder,
-                    'postgres-lease' AS lock_kind, 'tenure_leases' AS lock_place, 1000::bigint AS margin_ms;
+             SELECT 'billing' AS scope, slot::smallint, 1::bigint AS epoch, 'a' AS holder,
+                    'postgres-lease' AS lock_kind, 'tenure_leases' AS lock_place, 1000::bigint AS margin_ms
+             FROM generate_series(0, 31) AS slot;
+         CREATE TEMPORARY TABLE tenure_fence_slots AS TABLE tenure_fences;
          CREATE TEMPORARY TABLE tenure_leases AS
              SELECT 'billing' AS lease_name, 'a' AS holder_id, 1::bigint AS lease_epoch,
                     'infinity'::timestamptz AS expires_at;
@@ -204,10 +206,11 @@ async fn functions_run_with_the_rights_and_the_search_path_that_are_meant() {
         format!("tenure_end_term definer volatile takes-nulls {fixed}"),
         format!("tenure_fence definer volatile takes-nulls {fixed}"),
         format!("tenure_fence_of_other_lock invoker volatile takes-nulls {fixed}"),
+        "tenure_fence_slot invoker stable takes-nulls -".to_owned(),
+        format!("tenure_fill_fence_slots invoker volatile takes-nulls {fixed}"),
         format!("tenure_highest_epoch definer stable takes-nulls {fixed}"),
         format!("tenure_raise_fence definer volatile takes-nulls {fixed}"),
         format!("tenure_refuse invoker volatile takes-nulls {fixed}"),
-        format!("tenure_refuse_update invoker volatile takes-nulls {fixed}"),
         format!("tenure_require_fence invoker volatile takes-nulls {fixed}"),
         format!("tenure_server_identity definer volatile takes-nulls {fixed}"),
         format!("tenure_switch_lock invoker volatile takes-nulls {fixed}"),

@@ -1,15 +1,20 @@
--- A write and its fence in one statement. {write} is an INSERT, UPDATE or DELETE without RETURNING.
+-- A write and its fence in one statement; the write is an INSERT, UPDATE or DELETE without RETURNING.
 -- Whatever the write does, the answer needs the fence: without it the statement raises TN001, and all of it
--- is rolled back. It does not matter which part runs first: the fence row is locked before the commit, and
--- stays locked until then.
+-- is rolled back. The fence comes first, also where the write finds no rows: its sub-select does not depend
+-- on them. The scope's lock is looked at without locking it; where it does not speak for the term, the
+-- function decides, and says why.
 -- $1 text: scope, $2 text: holder, $3 bigint: epoch, the write's own parameters from $4 on.
-WITH fence AS MATERIALIZED (
-    SELECT epoch FROM public.tenure_open_fences
-    WHERE scope = $1 AND holder = $2 AND epoch = $3
-    FOR SHARE
-), written AS (
+WITH written AS (
     {write}
     RETURNING 1
 )
-SELECT CASE WHEN EXISTS (SELECT FROM fence) THEN '' ELSE public.tenure_fence($1, $2, $3)::text END AS passed,
-       (SELECT count(*) FROM written) AS rows
+SELECT FROM written
+WHERE (SELECT coalesce(
+    (SELECT true FROM public.tenure_fence_slots AS fence
+     WHERE fence.scope = $1
+       AND fence.slot = public.tenure_fence_slot()
+       AND fence.holder = $2
+       AND fence.epoch = $3
+       AND {lock_speaks}
+     FOR SHARE OF fence),
+    public.tenure_fence($1, $2, $3)::text = ''))

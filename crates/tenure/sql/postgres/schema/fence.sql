@@ -16,11 +16,13 @@ DECLARE
     ignored   text;
 BEGIN
     -- Both steps at once, for the lease table that nearly everybody uses: the lease is read without
-    -- locking it, and only where it speaks for this term is the fence row locked, until the transaction
-    -- ends. A row that a takeover has changed meanwhile is compared again, and is then not found.
+    -- locking it, and only where it speaks for this term is the session's slot of the fence locked, until
+    -- the transaction ends. A slot that a takeover has changed meanwhile is compared again, and is then
+    -- not found.
     SELECT f.margin_ms, f.margin_ms * interval '1 ms' INTO margin_ms, most
-    FROM tenure_fences AS f
+    FROM tenure_fence_slots AS f
     WHERE f.scope = scope
+      AND f.slot = tenure_fence_slot()
       AND f.epoch = epoch
       AND f.holder = holder
       AND f.lock_kind = 'postgres-lease'

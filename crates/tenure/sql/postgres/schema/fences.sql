@@ -1,5 +1,4 @@
--- One row per scope: the highest term that may write. Only a takeover changes it; fenced transactions
--- lock it shared until they commit, which is what orders them before or refuses them after a takeover.
+-- One row per scope: the highest term that may write. Only a takeover and an operator change it.
 CREATE TABLE tenure_fences (
     scope      text        PRIMARY KEY,
     epoch      bigint      NOT NULL,

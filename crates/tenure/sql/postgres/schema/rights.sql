@@ -1,6 +1,7 @@
 -- Nobody may call what changes a scope until the role is granted it: see grant.sql.
 REVOKE ALL ON FUNCTION
     tenure_fence(text, text, bigint),
+    tenure_fence_slot(),
     tenure_fence_of_other_lock(text, text, bigint),
     tenure_refuse(text, text, bigint, bigint, text),
     tenure_raise_fence(text, text, bigint, text, text, bigint),

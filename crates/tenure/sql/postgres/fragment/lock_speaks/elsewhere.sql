@@ -1,0 +1,1 @@
+fence.lock_kind NOT IN ('postgres-lease', 'postgres-advisory')
