@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
-use tenure::{BootInstant, Epoch, schema};
+use tenure::{BootInstant, Epoch, Scope, schema};
 use tenure_database::{Deadline, migrate, postgres::PostgresUrl, sqlite};
 use tenure_testkit::{
     node::{LockChoice, Node, NodeSettings},
@@ -30,36 +30,40 @@ pub async fn hold(url: &str) -> Result<()> {
     std::future::pending().await
 }
 
-/// A bare waiter: from the signal to the holder until `pg_advisory_lock` answers the waiter.
-async fn bare_waiter(postgres: &Postgres, signal: Signal, trials: usize) -> Result<Vec<f64>> {
-    let mut samples = Vec::new();
-    for _ in 0..trials {
-        let mut holder = Command::new(std::env::current_exe()?)
-            .args(["holder", &postgres.url()])
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let mut line = String::new();
-        BufReader::new(holder.stdout.take().context("output")?).read_line(&mut line)?;
-        let waiter = postgres.connect().await?;
-        let probe = postgres.connect().await?;
-        let waiting = tokio::spawn(async move {
-            waiter.execute("SELECT pg_advisory_lock($1)", &[&KEY]).await.map(|_| BootInstant::now())
-        });
-        wait_for_a_waiter(&probe).await;
-        let ended = BootInstant::now();
-        let pid = Pid::from_raw(i32::try_from(holder.id())?).context("a pid")?;
-        kill_process(pid, signal)?;
-        let answered = waiting.await??;
-        samples.push(ms(answered.since(ended)));
-        holder.wait()?;
-    }
-    Ok(samples)
+/// One bare trial: from the signal to the holder until `pg_advisory_lock` answers the waiter.
+async fn bare_waiter(postgres: &Postgres, signal: Signal) -> Result<f64> {
+    let mut holder = Command::new(std::env::current_exe()?)
+        .args(["holder", &postgres.url()])
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut line = String::new();
+    BufReader::new(holder.stdout.take().context("output")?).read_line(&mut line)?;
+    let waiter = postgres.connect().await?;
+    let probe = postgres.connect().await?;
+    let waiting = tokio::spawn(async move {
+        waiter.execute("SELECT pg_advisory_lock($1)", &[&KEY]).await.map(|_| BootInstant::now())
+    });
+    wait_for_a_waiter(&probe, KEY).await;
+    let ended = BootInstant::now();
+    let pid = Pid::from_raw(i32::try_from(holder.id())?).context("a pid")?;
+    kill_process(pid, signal)?;
+    let answered = waiting.await??;
+    holder.wait()?;
+    Ok(ms(answered.since(ended)))
 }
 
-async fn wait_for_a_waiter(probe: &tokio_postgres::Client) {
+/// Somebody waits for the lock, and every session has been at rest for a while: whoever has just started
+/// is not yet a follower.
+const SETTLED: &str = "SELECT FROM pg_locks
+     WHERE locktype = 'advisory' AND NOT granted AND (classid::bigint << 32) | objid::bigint = $1
+       AND NOT EXISTS (
+           SELECT FROM pg_stat_activity
+           WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
+             AND greatest(backend_start, state_change) > clock_timestamp() - interval '100 ms')";
+
+async fn wait_for_a_waiter(probe: &tokio_postgres::Client, key: i64) {
     tenure_testkit::eventually_true("somebody waits", secs(20), async || {
-        let waiting = "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
-        probe.query(waiting, &[]).await.is_ok_and(|rows| !rows.is_empty())
+        probe.query(SETTLED, &[&key]).await.is_ok_and(|rows| !rows.is_empty())
     })
     .await;
 }
@@ -130,13 +134,15 @@ async fn advisory(postgres: &Postgres, client: &tokio_postgres::Client) -> Resul
         lease_ms: 6_000,
         ..NodeSettings::new(&postgres.url(), LockChoice::PostgresAdvisory, "node-0")
     };
+    let key = Scope::new(&settings.scope)?.key();
     for (name, signal) in [("kill -9", Signal::KILL), ("graceful stop", Signal::TERM)] {
-        let mut bare = bare_waiter(postgres, signal, 50).await?;
         let mut pair = Pair::start(settings.clone()).await?;
-        let mut ours = Vec::new();
+        let (mut ours, mut bare) = (Vec::new(), Vec::new());
         for _ in 0..50 {
+            // In turn, so that both see the same machine.
+            bare.push(bare_waiter(postgres, signal).await?);
             let follower = pair.follower()?;
-            wait_for_a_waiter(client).await;
+            wait_for_a_waiter(client, key).await;
             ours.push(match signal {
                 Signal::KILL => pair.trial(follower, Node::kill).await?,
                 _ => pair.trial(follower, |leader| leader.terminate()).await?,

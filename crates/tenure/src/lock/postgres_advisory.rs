@@ -12,13 +12,13 @@ mod session;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::try_join;
+use futures_util::{join, try_join};
 use tenure_database::{
     BootInstant, Deadline,
     postgres::{Line, PostgresUrl, Session},
 };
 use tokio::sync::mpsc;
-use tokio_postgres::{Row, error::SqlState, types::Type};
+use tokio_postgres::{Row, error::SqlState};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
@@ -28,17 +28,11 @@ use super::{
     postgres_reading,
 };
 use crate::{
-    postgres_call::Parameter,
     term::Epoch,
     timing::{Takeover, Timing},
 };
+use session::LockSession;
 
-const TRY_LOCK: &str = include_str!("../../sql/postgres/advisory/try_lock.sql");
-const WAIT_FOR_LOCK: &str = include_str!("../../sql/postgres/advisory/wait_for_lock.sql");
-const LEAD: &str = include_str!("../../sql/postgres/advisory/lead.sql");
-const BUMP_EPOCH: &str = include_str!("../../sql/postgres/advisory/bump_epoch.sql");
-const HEARTBEAT: &str = include_str!("../../sql/postgres/advisory/heartbeat.sql");
-const RELEASE: &str = include_str!("../../sql/postgres/advisory/release.sql");
 const UNLOCK: &str = include_str!("../../sql/postgres/advisory/unlock.sql");
 const OBSERVE: &str = include_str!("../../sql/postgres/advisory/observe.sql");
 
@@ -76,7 +70,7 @@ pub struct PostgresAdvisory {
     key: i64,
     silence: Duration,
     /// Waits for the lock or holds it.
-    session: Option<Session>,
+    session: Option<LockSession>,
     checked_for_pooler: bool,
     /// For looks that must not touch the lock.
     line: Line,
@@ -116,7 +110,7 @@ impl PostgresAdvisory {
     }
 
     /// Asks for the lock on the session that waited before, or on a new one, and says whether it came.
-    async fn lock(&mut self) -> Result<(Session, bool), LockError> {
+    async fn lock(&mut self) -> Result<(LockSession, bool), LockError> {
         self.watcher = None;
         if let Some(session) = self.session.take().filter(|session| !session.is_closed()) {
             let locked = self.wait(&session).await?;
@@ -128,15 +122,15 @@ impl PostgresAdvisory {
         }
         let session = session::open(self).await?;
         self.rehearse(&session).await?;
-        let row = self.deadline().run(session.query_one(TRY_LOCK, &[&self.key])).await?;
+        let row = self.deadline().run(session.query_one(&session.try_lock, &[&self.key])).await?;
         let locked = row.get(0) || self.wait(&session).await?;
         Ok((session, locked))
     }
 
     /// Waits inside the server; a lock that an earlier wait has left with the session answers at once.
-    async fn wait(&self, session: &Session) -> Result<bool, LockError> {
+    async fn wait(&self, session: &LockSession) -> Result<bool, LockError> {
         let wait = Deadline::after(WAIT + self.timing.call_timeout());
-        match wait.run(session.query_typed(WAIT_FOR_LOCK, &[(&self.key, Type::INT8)])).await {
+        match wait.run(session.execute(&session.wait_for_lock, &[&self.key])).await {
             Ok(_) => Ok(true),
             Err(error) if error.sqlstate() == Some(&SqlState::LOCK_NOT_AVAILABLE) => Ok(false),
             Err(error) => Err(error.into()),
@@ -145,42 +139,45 @@ impl PostgresAdvisory {
 
     async fn bump_epoch(
         &self,
-        session: &Session,
-        key: Option<i64>,
+        session: &LockSession,
+        key: i64,
         floor: Epoch,
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
         let (holder, scope) = (self.candidate.holder.as_str(), self.candidate.scope.as_str());
         let late_threshold_ms = self.timing.gate_open_for().as_millis() as i64;
         let margin_ms = self.timing.margin().as_secs_f64() * 1e3;
         let floor = floor.get();
-        let parameters: [Parameter<'_>; 6] = [
-            (&key, Type::INT8),
-            (&holder, Type::TEXT),
-            (&floor, Type::INT8),
-            (&late_threshold_ms, Type::INT8),
-            (&scope, Type::TEXT),
-            (&margin_ms, Type::FLOAT8),
-        ];
-        session.query_typed(BUMP_EPOCH, &parameters).await
+        let bump = &session.bump_epoch;
+        session.query(bump, &[&key, &holder, &floor, &late_threshold_ms, &scope, &margin_ms]).await
     }
 
-    /// Does what a winner will do, for no scope at all: a session's first use of a statement costs
-    /// milliseconds, and a takeover is when they matter.
-    async fn rehearse(&self, session: &Session) -> Result<(), LockError> {
-        self.deadline().run(self.bump_epoch(session, None, Epoch::ZERO)).await?;
-        self.look(session).await?;
-        Ok(())
+    /// Does what a winner will do, to a row that never was: a session's first use of a statement and of a
+    /// trigger costs milliseconds, and a takeover is when they matter.
+    async fn rehearse(&self, session: &LockSession) -> Result<(), LockError> {
+        let nobody = !self.key;
+        // Sent together and carried out in order. What fails will say so when it matters; what counts
+        // here is that the transaction is over.
+        let rehearsal = async {
+            let (_, _, _, over) = join!(
+                session.batch_execute("BEGIN"),
+                session::create_scope(session, nobody, "rehearsal"),
+                self.bump_epoch(session, nobody, Epoch::ZERO),
+                session.batch_execute("ROLLBACK"),
+            );
+            over
+        };
+        Ok(self.deadline().run(rehearsal).await?)
     }
 
-    async fn begin_term(&self, session: &Session, floor: Epoch) -> Result<Grant, LockError> {
+    async fn begin_term(&self, session: &LockSession, floor: Epoch) -> Result<Grant, LockError> {
         let limit = self.timing.statement_timeout().as_millis().to_string();
-        let lead: [Parameter<'_>; 1] = [(&limit, Type::TEXT)];
         let sent_at = BootInstant::now();
         let (_, rows) = self
             .deadline()
             .run(async {
-                let bump = self.bump_epoch(session, Some(self.key), floor);
-                try_join!(session.query_typed(LEAD, &lead), bump)
+                let bump = self.bump_epoch(session, self.key, floor);
+                let lead = async { session.execute(&session.lead, &[&limit]).await };
+                try_join!(lead, bump)
             })
             .await?;
         let scope = &self.candidate.scope;
@@ -207,6 +204,20 @@ impl PostgresAdvisory {
                 let _ = tell.send(News::SessionEnded(epoch));
             }
         })));
+    }
+
+    /// Hears of changes, for as long as it only looks.
+    fn listen(&mut self) {
+        let (None, Some(tell)) = (&self.listener, self.tell.clone()) else { return };
+        let listening = postgres_news::listen(
+            self.settings.url.clone(),
+            session::listen_statement(&self.settings.channel),
+            self.timing,
+            Pooler::Refused,
+            tell,
+            |_| true,
+        );
+        self.listener = Some(AbortOnDropHandle::new(tokio::spawn(listening)));
     }
 
     async fn look(&self, session: &Session) -> Result<Observed, LockError> {
@@ -258,6 +269,8 @@ impl Lock for PostgresAdvisory {
     }
 
     async fn acquire(&mut self, floor: Epoch) -> Result<Acquire, LockError> {
+        // The server itself wakes whoever waits for the lock.
+        self.listener = None;
         let (session, locked) = self.lock().await?;
         let answer = if locked {
             let grant = self.begin_term(&session, floor).await?;
@@ -276,7 +289,7 @@ impl Lock for PostgresAdvisory {
         let sent_at = BootInstant::now();
         let rows = self
             .deadline()
-            .run(session.query(HEARTBEAT, &[&self.key, &holder, &epoch.get()]))
+            .run(session.query(&session.heartbeat, &[&self.key, &holder, &epoch.get()]))
             .await?;
         let Some(row) = rows.first() else { return Ok(Renew::Lost) };
         let reading = postgres_reading(row, sent_at);
@@ -287,13 +300,14 @@ impl Lock for PostgresAdvisory {
     async fn release(&mut self, epoch: Epoch) -> Result<(), LockError> {
         self.watcher = None;
         let Some(session) = self.session.take() else { return Ok(()) };
-        let (holder, epoch) = (self.candidate.holder.as_str(), epoch.get());
-        let parameters: [Parameter<'_>; 3] =
-            [(&self.key, Type::INT8), (&holder, Type::TEXT), (&epoch, Type::INT8)];
+        let holder = self.candidate.holder.as_str();
         // Sent together and carried out in order: the note is there before the lock is free.
         self.deadline()
             .run(async {
-                let note = session.query_typed(RELEASE, &parameters);
+                let epoch = epoch.get();
+                let note = async {
+                    session.execute(&session.release, &[&self.key, &holder, &epoch]).await
+                };
                 try_join!(note, session.batch_execute(UNLOCK))
             })
             .await?;
@@ -301,6 +315,7 @@ impl Lock for PostgresAdvisory {
     }
 
     async fn observe(&mut self) -> Result<Observed, LockError> {
+        self.listen();
         // Whoever only looks does not contend: a wait that left the lock here must not keep it.
         self.session = None;
         let session = self.line.take(self.deadline()).await?;
@@ -311,16 +326,7 @@ impl Lock for PostgresAdvisory {
 
     fn news(&mut self) -> mpsc::UnboundedReceiver<News> {
         let (tell, news) = mpsc::unbounded_channel();
-        self.tell = Some(tell.clone());
-        let listening = postgres_news::listen(
-            self.settings.url.clone(),
-            session::listen_statement(&self.settings.channel),
-            self.timing,
-            Pooler::Refused,
-            tell,
-            |_| true,
-        );
-        self.listener = Some(AbortOnDropHandle::new(tokio::spawn(listening)));
+        self.tell = Some(tell);
         news
     }
 }

@@ -209,7 +209,10 @@ async fn functions_run_with_the_rights_and_the_search_path_that_are_meant() {
         "tenure_fence_slot invoker stable takes-nulls -".to_owned(),
         format!("tenure_fill_fence_slots invoker volatile takes-nulls {fixed}"),
         format!("tenure_highest_epoch definer stable takes-nulls {fixed}"),
-        format!("tenure_raise_fence definer volatile takes-nulls {fixed}"),
+        format!(
+            "tenure_raise_fence definer volatile takes-nulls {fixed} \
+             plan_cache_mode=force_generic_plan"
+        ),
         format!("tenure_refuse invoker volatile takes-nulls {fixed}"),
         format!("tenure_require_fence invoker volatile takes-nulls {fixed}"),
         format!("tenure_server_identity definer volatile takes-nulls {fixed}"),

@@ -12,7 +12,7 @@ WITH held AS MATERIALIZED (
            clock_timestamp() AS now,
            greatest(quiet_at, CASE
                WHEN holder_identity = '' OR released_epoch = epoch THEN '-infinity'
-               ELSE last_heartbeat + (late_threshold_ms + $6) * interval '1 ms'
+               ELSE last_heartbeat + (late_threshold_ms + $6::float8) * interval '1 ms'
            END) AS quiet_at
     FROM held
 )

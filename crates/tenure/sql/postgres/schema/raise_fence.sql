@@ -1,6 +1,7 @@
 -- Raises the fence of a scope to a term that has been won, if it stands below it; waits for the fenced
 -- transactions that are open. Returns whether the fence names the term now, and where it stands.
 -- A repeat of a raise whose answer was lost answers as the first did.
+-- A session plans it once; a follower does so beforehand, because a winner is in a hurry.
 -- TN002: the scope is fenced by another lock, until an operator switches it.
 CREATE OR REPLACE FUNCTION tenure_raise_fence(
     scope text, holder text, epoch bigint, lock_kind text, lock_place text, margin_ms bigint,
@@ -8,6 +9,7 @@ CREATE OR REPLACE FUNCTION tenure_raise_fence(
 )
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER
 SET search_path = pg_catalog, public, pg_temp
+SET plan_cache_mode = force_generic_plan
 AS $$
 #variable_conflict use_variable
 DECLARE

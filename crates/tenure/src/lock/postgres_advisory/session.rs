@@ -1,22 +1,64 @@
 //! The session that waits for and holds the lock: how it is set up, and what is refused.
 
-use std::time::Duration;
+use std::{ops::Deref, time::Duration};
 
+use futures_util::try_join;
 use tenure_database::{
     Deadline,
     postgres::{PostgresUrl, Session, is_transaction_pooler},
 };
-use tokio_postgres::error::SqlState;
+use tokio_postgres::{Statement, error::SqlState, types::Type};
 
 use super::{PostgresAdvisory, WAIT};
-use crate::{lock::LockError, timing::Timing};
+use crate::{lock::LockError, postgres_call::Parameter, timing::Timing};
 
 const SESSION: &str = include_str!("../../../sql/postgres/advisory/session.sql");
 const READ_BACK: &str = include_str!("../../../sql/postgres/advisory/read_back.sql");
 const CREATE_SCOPE: &str = include_str!("../../../sql/postgres/advisory/create_scope.sql");
+const TRY_LOCK: &str = include_str!("../../../sql/postgres/advisory/try_lock.sql");
+const WAIT_FOR_LOCK: &str = include_str!("../../../sql/postgres/advisory/wait_for_lock.sql");
+const LEAD: &str = include_str!("../../../sql/postgres/advisory/lead.sql");
+const BUMP_EPOCH: &str = include_str!("../../../sql/postgres/advisory/bump_epoch.sql");
+const HEARTBEAT: &str = include_str!("../../../sql/postgres/advisory/heartbeat.sql");
+const RELEASE: &str = include_str!("../../../sql/postgres/advisory/release.sql");
+
+/// The session, and what it will be asked: prepared beforehand, because a winner is in a hurry and no
+/// pooler is in between.
+#[derive(Debug)]
+pub(super) struct LockSession {
+    session: Session,
+    pub(super) try_lock: Statement,
+    pub(super) wait_for_lock: Statement,
+    pub(super) lead: Statement,
+    pub(super) bump_epoch: Statement,
+    pub(super) heartbeat: Statement,
+    pub(super) release: Statement,
+}
+
+impl LockSession {
+    async fn prepare(session: Session) -> Result<Self, tokio_postgres::Error> {
+        let (try_lock, wait_for_lock, lead, bump_epoch, heartbeat, release) = try_join!(
+            session.prepare(TRY_LOCK),
+            session.prepare(WAIT_FOR_LOCK),
+            session.prepare(LEAD),
+            session.prepare(BUMP_EPOCH),
+            session.prepare(HEARTBEAT),
+            session.prepare(RELEASE),
+        )?;
+        Ok(Self { session, try_lock, wait_for_lock, lead, bump_epoch, heartbeat, release })
+    }
+}
+
+impl Deref for LockSession {
+    type Target = Session;
+
+    fn deref(&self) -> &Session {
+        &self.session
+    }
+}
 
 /// Opens the session, and refuses it when the server would free the lock under an open gate.
-pub(super) async fn open(lock: &PostgresAdvisory) -> Result<Session, LockError> {
+pub(super) async fn open(lock: &PostgresAdvisory) -> Result<LockSession, LockError> {
     let deadline = Deadline::after(lock.timing.call_timeout());
     let session = lock.settings.url.noticing_silence(lock.silence).connect(deadline).await?;
     let silence_ms = lock.silence.as_millis().to_string();
@@ -34,14 +76,24 @@ pub(super) async fn open(lock: &PostgresAdvisory) -> Result<Session, LockError> 
     }
     read_back(&session, deadline, &lock.timing).await?;
     let scope = lock.candidate.scope.as_str();
-    match deadline.run(session.execute(CREATE_SCOPE, &[&lock.key, &scope])).await {
+    match deadline.run(create_scope(&session, lock.key, scope)).await {
         Err(error) if error.sqlstate() == Some(&SqlState::from_code("TN002")) => {
             let message = error.server_message().unwrap_or("the scope's key is taken");
             Err(LockError::Refused(message.to_owned()))
         }
         Err(error) => Err(error.into()),
-        Ok(_) => Ok(session),
+        Ok(_) => Ok(deadline.run(LockSession::prepare(session)).await?),
     }
+}
+
+/// Makes sure that the scope has its row, and that no other scope has its key.
+pub(super) async fn create_scope(
+    session: &Session,
+    key: i64,
+    scope: &str,
+) -> Result<(), tokio_postgres::Error> {
+    let parameters: [Parameter<'_>; 2] = [(&key, Type::INT8), (&scope, Type::TEXT)];
+    session.query_typed(CREATE_SCOPE, &parameters).await.map(drop)
 }
 
 async fn read_back(
