@@ -1,12 +1,12 @@
 //! Opening the database that a command reads or changes, once its schema is known to fit.
 
-use std::{future::Future, path::Path, thread, time::Duration};
+use std::{future::Future, path::Path, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use rusqlite::Connection;
 use tenure::schema;
 use tenure_database::{
-    BootInstant, DatabaseError, Deadline,
+    DatabaseError, Deadline,
     migrate::{self, MigrateError, Standing},
     postgres::{PostgresUrl, Session},
     sqlite,
@@ -20,8 +20,6 @@ use tokio_postgres::{
 pub const PATIENCE: Duration = Duration::from_secs(30);
 /// How long connecting may take.
 pub const CONNECT: Duration = Duration::from_secs(10);
-/// The pause before a busy file is opened again.
-const RETRY: Duration = Duration::from_millis(10);
 
 /// A parameter with its type: unnamed statements work through a transaction pooler too.
 pub type Parameter<'p> = (&'p (dyn ToSql + Sync), Type);
@@ -45,32 +43,10 @@ pub fn open(data: &Path) -> Result<Connection> {
     if !data.exists() {
         bail!("there is no file {}: run `tenure migrate`", data.display());
     }
-    let file = open_shared(data)?;
+    let file = sqlite::open(data, PATIENCE)?;
     let standing = migrate::sqlite::standing(&file, schema::COMPONENT, &schema::SQLITE);
     require_current(standing).with_context(|| format!("cannot use {}", data.display()))?;
     Ok(file)
-}
-
-/// Opens a file that other processes may be making at this moment.
-///
-/// A fresh file is switched to the write-ahead log first, and SQLite refuses that at once, whatever the
-/// busy timeout is, while another process does the same.
-pub fn open_shared(data: &Path) -> Result<Connection, DatabaseError> {
-    let give_up = BootInstant::now() + PATIENCE;
-    loop {
-        match sqlite::open(data, PATIENCE) {
-            Err(DatabaseError::Sqlite(error))
-                if is_busy(&error) && BootInstant::now() < give_up =>
-            {
-                thread::sleep(RETRY);
-            }
-            answer => return answer,
-        }
-    }
-}
-
-fn is_busy(error: &rusqlite::Error) -> bool {
-    error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
 }
 
 fn require_current(standing: Result<Standing, MigrateError>) -> Result<(), MigrateError> {

@@ -14,6 +14,7 @@ use tenure_database::{
     Deadline,
     migrate::{self, Migration},
     postgres::{PostgresUrl, Session},
+    sqlite,
 };
 use tokio_postgres::types::Type;
 
@@ -23,7 +24,6 @@ use crate::{
     output::print,
 };
 
-const LOCK: &str = include_str!("../../tenure-database/sql/postgres/lock_migrations.sql");
 const TELLS_CHANNEL: &str = include_str!("../sql/postgres/migrate/tells_channel.sql");
 const TELL_CHANNEL: &str = include_str!("../sql/postgres/migrate/tell_channel.sql");
 
@@ -64,7 +64,7 @@ impl Migrate {
 }
 
 fn migrate_file(data: &Path) -> Result<()> {
-    let mut file = database::open_shared(data)?;
+    let mut file = sqlite::open(data, database::PATIENCE)?;
     let (component, known) = (schema::COMPONENT, &schema::SQLITE);
     database::warn_when_ahead(&migrate::sqlite::standing(&file, component, known)?);
     let applied = migrate::sqlite::migrate(&mut file, component, known)?;
@@ -89,7 +89,7 @@ impl Server {
     async fn arrange(&self, session: &mut Session) -> Result<String> {
         let mut done = String::new();
         let transaction = session.transaction().await?;
-        transaction.batch_execute(LOCK).await?;
+        transaction.batch_execute(migrate::postgres::LOCK).await?;
         if let Some(role) = &self.grant_to {
             transaction.batch_execute(&schema::grants_to(role)).await?;
             done +=

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
-use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
-use tenure::{DatabaseUrl, Scope};
+use rusqlite::TransactionBehavior;
+use tenure::{DatabaseUrl, Scope, fence::sqlite::by_hand};
 use tenure_database::postgres::PostgresUrl;
 use tokio_postgres::{Transaction, types::Type};
 
@@ -17,14 +17,6 @@ const LIMIT: &str = include_str!("../sql/postgres/scope/limit.sql");
 const READ_FENCE: &str = include_str!("../sql/postgres/scope/read_fence.sql");
 const BURN_EPOCHS: &str = include_str!("../sql/postgres/scope/burn_epochs.sql");
 const SWITCH_LOCK: &str = include_str!("../sql/postgres/scope/switch_lock.sql");
-
-const READ_FENCE_IN_FILE: &str = include_str!("../../tenure/sql/sqlite/fence/read.sql");
-const BURN_EPOCHS_IN_FILE: &str = include_str!("../../tenure/sql/sqlite/fence/burn_epochs.sql");
-const END_TERMS_IN_FILE: &str = include_str!("../../tenure/sql/sqlite/fence/end_earlier_terms.sql");
-const SWITCH_LOCK_IN_FILE: &str = include_str!("../../tenure/sql/sqlite/fence/switch_lock.sql");
-
-/// The reason in the history of a term that ended because its epochs were burnt.
-const EPOCHS_BURNT: &str = "epochs_burnt";
 
 /// What to change of which scope.
 #[derive(Debug)]
@@ -86,29 +78,19 @@ impl Change {
     fn change_file(&self, data: &Path) -> Result<String> {
         let mut file = database::open(data)?;
         let transaction = file.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        let fenced_by = self.lock_in_file(&transaction)?;
-        let scope = self.scope.as_str();
+        let lock = by_hand::lock_kind(&transaction, &self.scope)?;
+        let fenced_by = lock.ok_or_else(|| self.unknown())?;
         let done = match self.what {
             What::BurnEpochs { by } => {
-                let fence: i64 =
-                    transaction.query_row(BURN_EPOCHS_IN_FILE, (scope, by), |row| row.get(0))?;
-                transaction.execute(END_TERMS_IN_FILE, (scope, fence, EPOCHS_BURNT))?;
-                burnt(by, fence)
+                burnt(by, by_hand::burn_epochs(&transaction, &self.scope, by)?.get())
             }
             What::SwitchLock => {
-                transaction.execute(SWITCH_LOCK_IN_FILE, [scope])?;
+                by_hand::switch_lock(&transaction, &self.scope)?;
                 switched(&fenced_by)
             }
         };
         transaction.commit().context("the change was not made")?;
         Ok(done)
-    }
-
-    fn lock_in_file(&self, data: &Connection) -> Result<String> {
-        let kind = data
-            .query_row(READ_FENCE_IN_FILE, [self.scope.as_str()], |row| row.get("lock_kind"))
-            .optional()?;
-        kind.ok_or_else(|| self.unknown())
     }
 
     fn unknown(&self) -> anyhow::Error {

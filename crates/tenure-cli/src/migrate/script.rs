@@ -1,14 +1,10 @@
 //! `tenure migrate --print`: the same migration as a script, for whoever applies it by hand.
 
 use tenure::schema;
-use tenure_database::migrate::Migration;
+use tenure_database::migrate::{Migration, postgres, sqlite};
 
-use super::{LOCK, Place, Server, TELL_CHANNEL};
+use super::{Place, Server, TELL_CHANNEL};
 
-const CREATE_ON_POSTGRES: &str =
-    include_str!("../../../tenure-database/sql/postgres/create_migrations.sql");
-const CREATE_ON_SQLITE: &str =
-    include_str!("../../../tenure-database/sql/sqlite/create_migrations.sql");
 const RECORD: &str = include_str!("../../sql/record_migration.sql");
 
 const HEADER: &str = "-- For a database without Tenure's schema; what `tenure migrate` applies.\n";
@@ -18,12 +14,12 @@ pub fn of(place: &Place) -> String {
     let mut script = Vec::new();
     match place {
         Place::Sqlite { .. } => {
-            script.extend(["BEGIN IMMEDIATE", CREATE_ON_SQLITE].map(str::to_owned));
+            script.extend(["BEGIN IMMEDIATE", sqlite::CREATE].map(str::to_owned));
             script.extend(schema::SQLITE.iter().flat_map(recorded));
         }
         Place::Postgres(server) => {
             let Server { grant_to, channel, .. } = &**server;
-            script.extend(["BEGIN", LOCK, CREATE_ON_POSTGRES].map(str::to_owned));
+            script.extend(["BEGIN", postgres::LOCK, postgres::CREATE].map(str::to_owned));
             script.extend(schema::POSTGRES.iter().flat_map(recorded));
             script.extend(grant_to.as_deref().map(schema::grants_to));
             script.extend(channel.as_ref().map(|channel| channel.statement(TELL_CHANNEL)));

@@ -4,7 +4,8 @@ use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 
 use super::plan::{Applied, MigrateError, Migration, Standing, stand};
 
-const CREATE: &str = include_str!("../../sql/sqlite/create_migrations.sql");
+/// Makes the table of migrations, unless it is there.
+pub const CREATE: &str = include_str!("../../sql/sqlite/create_migrations.sql");
 const EXISTS: &str = include_str!("../../sql/sqlite/migrations_exist.sql");
 const APPLIED: &str = include_str!("../../sql/sqlite/applied_migrations.sql");
 const RECORD: &str = include_str!("../../sql/sqlite/record_migration.sql");

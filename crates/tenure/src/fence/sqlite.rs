@@ -3,6 +3,8 @@
 //! SQLite has one writer at a time, so a transaction that has the write lock and has seen its own epoch
 //! in the fence row commits before any takeover can raise it.
 
+pub mod by_hand;
+
 use std::{
     path::{Path, PathBuf},
     time::Duration,

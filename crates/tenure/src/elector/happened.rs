@@ -1,0 +1,280 @@
+//! What happened, and what it changes.
+
+use std::time::Duration;
+
+use tenure_database::BootInstant;
+
+use super::{
+    Step,
+    command::{Command, CommandId, EndReason},
+    event::Event,
+    state::{Ask, Contends, Due, Ending, Gate, Hold, Phase, Raise, Stage},
+};
+use crate::{term::Epoch, timing::OnFailedRenew};
+
+impl Step<'_> {
+    pub(super) fn take(&mut self, event: Event) {
+        match event {
+            Event::Granted { command, sent_at, epoch, settle } => {
+                self.granted(command, sent_at, epoch, settle);
+            }
+            Event::Held { command, epoch, left, ours } => self.held(command, epoch, left, ours),
+            Event::Renewed { command, sent_at } => self.renewed(command, sent_at),
+            Event::Lost { command } => self.lost(command),
+            Event::Released { command } => self.released(command),
+            Event::Observed { command, epoch, free, ours } => {
+                self.observed(command, epoch, free, ours);
+            }
+            Event::Unknown { command } => self.unknown(command),
+            Event::FenceRaised { epoch } => self.fence_raised(epoch),
+            Event::FenceRefused { epoch, fence } => self.fence_refused(epoch, fence),
+            Event::SessionEnded { epoch } => self.end_if(epoch, EndReason::SessionEnded),
+            Event::ServerChanged { epoch } => self.end_if(epoch, EndReason::ServerChanged),
+            Event::Stalled { epoch } => self.end_if(epoch, EndReason::Stalled),
+            Event::ClockJumped => self.clock_jumped(),
+            Event::Prepared { epoch } => self.prepared(epoch),
+            Event::Stopped { epoch } => self.stopped(epoch),
+            Event::DrainAsked => self.drain_asked(),
+            Event::DrainEnded => self.drain_ended(),
+            Event::Nudged => self.nudged(),
+            Event::Woke => {}
+        }
+    }
+
+    fn granted(
+        &mut self,
+        command: CommandId,
+        sent_at: BootInstant,
+        epoch: Epoch,
+        settle: Duration,
+    ) {
+        self.saw(epoch);
+        let answered = self.answers(command, Ask::Acquire);
+        let until = sent_at + self.timing.gate_open_for();
+        if answered && until > self.now && matches!(self.state.phase, Phase::Following { .. }) {
+            self.state.failures = 0;
+            self.state.nudged = false;
+            self.state.phase = Phase::Holding(Hold {
+                epoch,
+                until,
+                renew_at: self.renewal_after(sent_at),
+                settled_at: self.state.cautious_until.max(sent_at + settle),
+                stage: Stage::Raising(Raise::Again { at: self.now }),
+            });
+        } else if answered || self.is_news(epoch) {
+            self.end_superseded(epoch);
+            self.state.stray = Some(epoch);
+        }
+    }
+
+    /// A late grant of a newer term than any we act in or are ending.
+    fn is_news(&self, epoch: Epoch) -> bool {
+        let current = match &self.state.phase {
+            Phase::Holding(hold) => hold.epoch,
+            Phase::Stopping(ending) | Phase::Releasing(ending) => ending.epoch,
+            Phase::Following { .. } | Phase::Resting { .. } => Epoch::ZERO,
+        };
+        epoch > current && epoch == self.state.seen
+    }
+
+    /// A newer term of our own means that the one we act in has passed.
+    fn end_superseded(&mut self, by: Epoch) {
+        if let Phase::Holding(hold) = &self.state.phase
+            && hold.epoch < by
+        {
+            self.end(EndReason::Superseded);
+        }
+    }
+
+    fn held(&mut self, command: CommandId, epoch: Epoch, left: Option<Duration>, ours: bool) {
+        self.saw(epoch);
+        if !self.answers(command, Ask::Acquire) {
+            return;
+        }
+        self.state.failures = 0;
+        if ours {
+            self.state.stray = Some(epoch);
+        }
+        let pause =
+            left.unwrap_or(self.timing.acquire_interval()).min(self.timing.acquire_interval());
+        let ask_at = if self.state.nudged { self.now } else { self.now + pause };
+        self.state.nudged = false;
+        self.follow(Due::at(ask_at));
+    }
+
+    fn renewed(&mut self, command: CommandId, sent_at: BootInstant) {
+        if !self.answers(command, Ask::Renew) {
+            return;
+        }
+        self.state.failures = 0;
+        let until = sent_at + self.timing.gate_open_for();
+        let renew_at = self.renewal_after(sent_at);
+        let now = self.now;
+        if let Phase::Holding(hold) = &mut self.state.phase {
+            hold.until = hold.until.max(until);
+            hold.renew_at = renew_at;
+            if hold.until > now {
+                self.out.extend(hold.open_gate());
+            }
+        }
+    }
+
+    fn lost(&mut self, command: CommandId) {
+        if self.answers(command, Ask::Renew) && matches!(self.state.phase, Phase::Holding(_)) {
+            self.end(EndReason::Lost);
+        }
+    }
+
+    fn released(&mut self, command: CommandId) {
+        if self.answers(command, Ask::ReleaseStray) {
+            self.state.stray = None;
+            self.follow(Due::at(self.now));
+        } else if self.answers(command, Ask::Release) {
+            self.leave_term();
+        }
+    }
+
+    fn observed(&mut self, command: CommandId, epoch: Epoch, free: bool, ours: bool) {
+        self.saw(epoch);
+        if !self.answers(command, Ask::Observe) {
+            return;
+        }
+        self.state.failures = 0;
+        if ours {
+            self.state.stray = Some(epoch);
+        }
+        if !matches!(self.state.phase, Phase::Resting { .. }) {
+            return;
+        }
+        if free && self.state.contends == Contends::Drained {
+            self.drain_ended();
+        } else {
+            self.state.phase = Phase::Resting { look_at: self.now + self.timing.drain_cooldown() };
+        }
+    }
+
+    fn unknown(&mut self, command: CommandId) {
+        if let Phase::Holding(hold) = &mut self.state.phase
+            && hold.stage == Stage::Raising(Raise::Asked(command))
+        {
+            hold.stage = Stage::Raising(Raise::Again { at: self.now + self.timing.backoff().min });
+            return;
+        }
+        let Some(asked) = self.state.asked.take_if(|asked| asked.command == command) else {
+            return;
+        };
+        self.state.failures = self.state.failures.saturating_add(1);
+        let (pause, spread) = self.timing.backoff().pause(self.state.failures);
+        let again = Due { at: self.now + pause, spread };
+        match asked.what {
+            Ask::Acquire => self.follow(again),
+            Ask::Renew => self.renewal_failed(),
+            Ask::Release => self.leave_term(),
+            Ask::ReleaseStray => {
+                // The next look at the lock shows whether it is still there.
+                self.state.stray = None;
+                self.follow(again);
+            }
+            Ask::Observe => self.state.phase.look_again(again.at),
+        }
+    }
+
+    fn renewal_failed(&mut self) {
+        let again_at = self.now + self.timing.backoff().min;
+        if let Phase::Holding(hold) = &mut self.state.phase {
+            match self.timing.on_failed_renew() {
+                OnFailedRenew::RideOut => hold.renew_at = Due::at(again_at),
+                OnFailedRenew::EndTerm => self.end(EndReason::RenewFailed),
+            }
+        }
+    }
+
+    fn fence_raised(&mut self, epoch: Epoch) {
+        if let Phase::Holding(hold) = &mut self.state.phase
+            && hold.epoch == epoch
+            && matches!(hold.stage, Stage::Raising(_))
+        {
+            hold.stage = Stage::Settling;
+        }
+    }
+
+    fn fence_refused(&mut self, epoch: Epoch, fence: Epoch) {
+        self.saw(fence);
+        self.end_if(epoch, EndReason::FenceRefused);
+    }
+
+    fn clock_jumped(&mut self) {
+        self.state.cautious_until = self.now + self.timing.lease_duration();
+        if let Phase::Holding(hold) = &mut self.state.phase {
+            hold.settled_at = hold.settled_at.max(self.state.cautious_until);
+        }
+    }
+
+    fn prepared(&mut self, epoch: Epoch) {
+        let now = self.now;
+        if let Phase::Holding(hold) = &mut self.state.phase
+            && hold.epoch == epoch
+            && hold.stage == Stage::Preparing
+        {
+            hold.stage = Stage::Leading { gate: Gate::ShutUntilProven };
+            if hold.until > now {
+                self.out.extend(hold.open_gate());
+            }
+        }
+    }
+
+    fn stopped(&mut self, epoch: Epoch) {
+        match self.state.phase {
+            Phase::Stopping(ending) if ending.epoch == epoch => self.work_has_stopped(ending),
+            Phase::Holding(ref hold) if hold.epoch == epoch && hold.has_work() => {
+                let reason = match hold.stage {
+                    Stage::Draining { .. } => EndReason::Drained,
+                    _ => EndReason::WorkEnded,
+                };
+                let ending = Ending { epoch, reason };
+                self.out.push(Command::CloseGate { epoch, reason });
+                self.work_has_stopped(ending);
+            }
+            _ => {}
+        }
+    }
+
+    fn drain_asked(&mut self) {
+        if self.state.contends == Contends::Yes {
+            self.state.contends = Contends::Drained;
+        }
+        let grace_until = self.now + self.timing.drain_grace();
+        match &mut self.state.phase {
+            Phase::Following { .. } => self.rest(),
+            Phase::Holding(hold) => match hold.stage {
+                Stage::Leading { gate } => {
+                    hold.stage = Stage::Draining { grace_until, gate };
+                    if gate == Gate::Open {
+                        self.out.extend(hold.open_gate());
+                    }
+                    self.out.push(Command::StopWork { epoch: hold.epoch });
+                }
+                Stage::Draining { .. } => {}
+                _ => self.end(EndReason::Drained),
+            },
+            Phase::Stopping(_) | Phase::Releasing(_) | Phase::Resting { .. } => {}
+        }
+    }
+
+    fn drain_ended(&mut self) {
+        if self.state.contends != Contends::Drained {
+            return;
+        }
+        self.state.contends = Contends::Yes;
+        if matches!(self.state.phase, Phase::Resting { .. }) {
+            self.state.phase = Phase::Following { ask_at: Due::at(self.now) };
+        }
+    }
+
+    fn nudged(&mut self) {
+        if matches!(self.state.phase, Phase::Following { .. }) {
+            self.state.nudged = self.state.asked.is_some();
+            self.follow(Due::at(self.now));
+        }
+    }
+}

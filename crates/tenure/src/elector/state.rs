@@ -1,0 +1,176 @@
+//! Where an elector stands.
+
+use std::time::Duration;
+
+use tenure_database::BootInstant;
+
+use super::command::{Admits, Command, CommandId, EndReason};
+use crate::{term::Epoch, timing::OnDeadline};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct State {
+    pub(super) phase: Phase,
+    pub(super) asked: Option<Asked>,
+    pub(super) last_command: CommandId,
+    /// The highest epoch that this process has seen anywhere: the floor of its next win.
+    pub(super) seen: Epoch,
+    /// A term that was granted to us and that nobody acts in.
+    pub(super) stray: Option<Epoch>,
+    /// The database's clock was seen to jump: no gate opens before this, by our own clock.
+    pub(super) cautious_until: BootInstant,
+    /// Lock calls that failed in a row.
+    pub(super) failures: u32,
+    /// The lock changed while a request was under way, whose answer may be older than the change.
+    pub(super) nudged: bool,
+    pub(super) contends: Contends,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Contends {
+    Yes,
+    /// Not until told, or until nobody took over.
+    Drained,
+    /// Not at all: the node was started as a follower.
+    Never,
+}
+
+/// The outstanding lock command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Asked {
+    pub(super) command: CommandId,
+    pub(super) what: Ask,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Ask {
+    Acquire,
+    Renew,
+    Release,
+    ReleaseStray,
+    Observe,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Phase {
+    Following { ask_at: Due },
+    Holding(Hold),
+    Stopping(Ending),
+    Releasing(Ending),
+    Resting { look_at: BootInstant },
+}
+
+/// A moment, and how far after it a driver may spread the wake-up, so that nodes do not move in step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Due {
+    pub(super) at: BootInstant,
+    pub(super) spread: Duration,
+}
+
+impl Due {
+    pub(super) fn at(at: BootInstant) -> Self {
+        Self { at, spread: Duration::ZERO }
+    }
+}
+
+/// A term that is ours as far as we know.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Hold {
+    pub(super) epoch: Epoch,
+    /// The local deadline: what the last grant or renewal is trusted for.
+    pub(super) until: BootInstant,
+    pub(super) renew_at: Due,
+    /// No gate opens before the predecessor's must have shut.
+    pub(super) settled_at: BootInstant,
+    pub(super) stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Stage {
+    Raising(Raise),
+    Settling,
+    Preparing,
+    Leading { gate: Gate },
+    Draining { grace_until: BootInstant, gate: Gate },
+}
+
+/// How far the raising of the fence has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Raise {
+    Asked(CommandId),
+    /// Nothing is known of the last try; raising twice is harmless.
+    Again {
+        at: BootInstant,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Gate {
+    Open,
+    /// The deadline passed, but the lock may still be ours: a renewal that proves it opens again.
+    ShutUntilProven,
+}
+
+/// A term that is over, on its way to being released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Ending {
+    pub(super) epoch: Epoch,
+    pub(super) reason: EndReason,
+}
+
+impl Phase {
+    pub(super) fn look_again(&mut self, at: BootInstant) {
+        if let Self::Resting { look_at } = self {
+            *look_at = at;
+        }
+    }
+}
+
+impl Hold {
+    /// Opens the gate for as long as the term is trusted, or extends it.
+    pub(super) fn open_gate(&mut self) -> Option<Command> {
+        let (until, admits) = match &mut self.stage {
+            Stage::Leading { gate } => {
+                *gate = Gate::Open;
+                (self.until, Admits::NewWork)
+            }
+            Stage::Draining { grace_until, gate } => {
+                *gate = Gate::Open;
+                (self.until.min(*grace_until), Admits::RunningWork)
+            }
+            _ => return None,
+        };
+        Some(Command::OpenGate { epoch: self.epoch, until, admits })
+    }
+
+    pub(super) fn shut_gate(&mut self) -> Option<Command> {
+        match &mut self.stage {
+            Stage::Leading { gate } | Stage::Draining { gate, .. } if *gate == Gate::Open => {
+                *gate = Gate::ShutUntilProven;
+                Some(Command::CloseGate { epoch: self.epoch, reason: EndReason::Late })
+            }
+            _ => None,
+        }
+    }
+
+    pub(super) fn has_work(&self) -> bool {
+        matches!(self.stage, Stage::Preparing | Stage::Leading { .. } | Stage::Draining { .. })
+    }
+
+    pub(super) fn next_due(&self, idle: bool, on_deadline: OnDeadline) -> Option<Due> {
+        let stage = match self.stage {
+            Stage::Raising(Raise::Again { at }) => Some(Due::at(at)),
+            Stage::Settling => Some(Due::at(self.settled_at)),
+            Stage::Draining { grace_until, .. } => Some(Due::at(grace_until)),
+            _ => None,
+        };
+        let deadline = match (on_deadline, self.stage) {
+            (OnDeadline::EndTerm, _)
+            | (_, Stage::Leading { gate: Gate::Open } | Stage::Draining { gate: Gate::Open, .. }) => {
+                Some(Due::at(self.until))
+            }
+            _ => None,
+        };
+        let renewal = idle.then_some(self.renew_at);
+        [stage, deadline, renewal].into_iter().flatten().min_by_key(|due| due.at)
+    }
+}

@@ -1,0 +1,29 @@
+//! What an operator changes by hand in a data file, each inside a transaction that has the write lock.
+//! On Postgres the same are functions of the schema.
+
+use rusqlite::Transaction;
+
+use super::{END_EARLIER_TERMS, stands};
+use crate::term::{Epoch, Scope};
+
+const BURN_EPOCHS: &str = include_str!("../../../sql/sqlite/fence/burn_epochs.sql");
+const SWITCH_LOCK: &str = include_str!("../../../sql/sqlite/fence/switch_lock.sql");
+
+/// What kind of lock fences a scope; `None` when nobody has ever led it.
+pub fn lock_kind(data: &Transaction<'_>, scope: &Scope) -> rusqlite::Result<Option<String>> {
+    Ok(stands(data, scope.as_str())?.map(|fence| fence.lock_kind))
+}
+
+/// Moves the fence of a scope ahead, so that terms of a lost history can never write again; returns where
+/// it stands now.
+pub fn burn_epochs(data: &Transaction<'_>, scope: &Scope, by: i64) -> rusqlite::Result<Epoch> {
+    let scope = scope.as_str();
+    let fence: i64 = data.query_row(BURN_EPOCHS, (scope, by), |row| row.get(0))?;
+    data.execute(END_EARLIER_TERMS, (scope, fence, "epochs_burnt"))?;
+    Ok(Epoch::new(fence))
+}
+
+/// Lets the next winner of a scope bring another kind of lock.
+pub fn switch_lock(data: &Transaction<'_>, scope: &Scope) -> rusqlite::Result<()> {
+    data.execute(SWITCH_LOCK, [scope.as_str()]).map(drop)
+}
