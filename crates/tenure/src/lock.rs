@@ -106,7 +106,8 @@ pub struct Grant {
     /// The moment before the statement that proves the term was sent: what the local deadline counts
     /// from. Where the lock was waited for, this is after the wait.
     pub sent_at: BootInstant,
-    /// How long after `sent_at` the gates of earlier terms may still be open.
+    /// How long the gates of earlier terms may still be open, counted from when the lock granted, and so
+    /// at the latest from when the answer is there.
     pub settle: Duration,
     /// What the server said about itself.
     pub reading: Reading,

@@ -96,7 +96,7 @@ pub struct Timing {
 impl Timing {
     /// Starts from a lease of this length; the rest follows from it until it is set.
     pub fn lease(lease: Duration) -> TimingBuilder {
-        TimingBuilder::new(lease)
+        TimingBuilder::new(Trust::Lease(lease))
     }
 
     /// Starts from a heartbeat interval and a late threshold, as the advisory lock has them.
@@ -104,10 +104,8 @@ impl Timing {
     /// The gate stays open for the late threshold after the last heartbeat that was sent and
     /// answered; the margin comes on top, so that the server never frees the lock under an open gate.
     pub fn heartbeat(interval: Duration, late_threshold: Duration) -> TimingBuilder {
-        let margin = default_margin(late_threshold);
-        let mut builder = TimingBuilder::new(late_threshold + margin);
+        let mut builder = TimingBuilder::new(Trust::LateThreshold(late_threshold));
         builder.names = Names::HEARTBEAT;
-        builder.margin = Some(margin);
         builder.renew_interval = Some(interval);
         builder.renew_jitter = Some(interval / 5);
         builder.on_failed_renew = OnFailedRenew::EndTerm;
@@ -224,12 +222,34 @@ impl Names {
     };
 }
 
+/// What the caller set: the lease with its margin, or what is left of it without.
+#[derive(Clone, Copy, Debug)]
+enum Trust {
+    Lease(Duration),
+    LateThreshold(Duration),
+}
+
+impl Trust {
+    fn default_margin(self) -> Duration {
+        let (Self::Lease(length) | Self::LateThreshold(length)) = self;
+        let fifth = length / 5;
+        if length < Duration::from_secs(5) { fifth } else { fifth.max(Duration::from_secs(1)) }
+    }
+
+    fn lease(self, margin: Duration) -> Duration {
+        match self {
+            Self::Lease(lease) => lease,
+            Self::LateThreshold(late) => late + margin,
+        }
+    }
+}
+
 /// Settings on the way to a [`Timing`].
 #[derive(Clone, Copy, Debug)]
 #[must_use]
 pub struct TimingBuilder {
     names: Names,
-    lease: Duration,
+    trust: Trust,
     margin: Option<Duration>,
     renew_interval: Option<Duration>,
     renew_jitter: Option<Duration>,
@@ -245,10 +265,10 @@ pub struct TimingBuilder {
 }
 
 impl TimingBuilder {
-    fn new(lease: Duration) -> Self {
+    fn new(trust: Trust) -> Self {
         Self {
             names: Names::LEASE,
-            lease,
+            trust,
             margin: None,
             renew_interval: None,
             renew_jitter: None,
@@ -338,24 +358,25 @@ impl TimingBuilder {
     }
 
     fn with_defaults(self) -> Timing {
-        let margin = self.margin.unwrap_or_else(|| default_margin(self.lease));
-        let renew_interval = self.renew_interval.unwrap_or(self.lease / 3);
+        let margin = self.margin.unwrap_or_else(|| self.trust.default_margin());
+        let lease = self.trust.lease(margin);
+        let renew_interval = self.renew_interval.unwrap_or(lease / 3);
         Timing {
-            lease: self.lease,
+            lease,
             margin,
             renew_interval,
             renew_jitter: self.renew_jitter.unwrap_or_default(),
             call_timeout: self
                 .call_timeout
                 .unwrap_or_else(|| (renew_interval / 2).min(Duration::from_secs(3))),
-            acquire_interval: self.acquire_interval.unwrap_or(self.lease),
+            acquire_interval: self.acquire_interval.unwrap_or(lease),
             backoff: self.backoff,
             on_failed_renew: self.on_failed_renew,
             on_deadline: self.on_deadline,
             takeover: self.takeover,
             drain_grace: self.drain_grace,
-            drain_cooldown: self.drain_cooldown.unwrap_or(self.lease * 3),
-            hold_down: self.hold_down.unwrap_or(self.lease / 2),
+            drain_cooldown: self.drain_cooldown.unwrap_or(lease * 3),
+            hold_down: self.hold_down.unwrap_or(lease / 2),
         }
     }
 
@@ -391,11 +412,6 @@ impl TimingBuilder {
         }
         Ok(())
     }
-}
-
-fn default_margin(lease: Duration) -> Duration {
-    let fifth = lease / 5;
-    if lease < Duration::from_secs(5) { fifth } else { fifth.max(Duration::from_secs(1)) }
 }
 
 /// Settings that no election could run with.
@@ -482,6 +498,8 @@ mod tests {
         let timing = Timing::heartbeat(secs(3), secs(6)).build().unwrap();
         assert_eq!(timing.gate_open_for(), secs(6));
         assert_eq!(timing.on_deadline(), OnDeadline::ShutUntilProven);
+        let wider = Timing::heartbeat(secs(3), secs(6)).margin(secs(3)).build().unwrap();
+        assert_eq!((wider.gate_open_for(), wider.lease_duration()), (secs(6), secs(9)));
     }
 
     #[test]

@@ -105,6 +105,18 @@ fn a_slow_grant_is_trusted_from_the_sending_and_not_from_the_answer() {
 }
 
 #[test]
+fn a_predecessor_is_sat_out_from_the_answer_and_not_from_the_sending() {
+    let mut node = node();
+    let (command, sent_at, settle) = (node.asks(), node.now, Duration::from_secs(2));
+    node.now = node.now + Duration::from_secs(3);
+    node.hears(Event::Granted { command, sent_at, epoch: FIRST, settle });
+    let prepare = Command::Prepare { epoch: FIRST };
+    assert!(!node.hears(Event::FenceRaised { epoch: FIRST }).contains(&prepare));
+    assert!(!node.sleeps(settle - Duration::from_millis(1)).contains(&prepare));
+    assert!(node.sleeps(Duration::from_millis(1)).contains(&prepare));
+}
+
+#[test]
 fn a_grant_that_comes_after_its_own_deadline_is_given_back_unopened() {
     let mut node = node();
     let (command, sent_at) = (node.asks(), node.now);

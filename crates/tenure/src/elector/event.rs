@@ -19,7 +19,8 @@ pub enum Event {
         sent_at: BootInstant,
         /// The term's number.
         epoch: Epoch,
-        /// How long after `sent_at` a predecessor's gate may still be open.
+        /// How long a predecessor's gate may still be open, by the lock's clock when it granted: to be
+        /// waited from when this is heard, because nothing tells how old it is.
         settle: Duration,
     },
     /// The lock is held, by somebody else or by a term that we never opened.

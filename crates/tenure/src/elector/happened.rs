@@ -54,11 +54,16 @@ impl Step<'_> {
         if answered && until > self.now && matches!(self.state.phase, Phase::Following { .. }) {
             self.state.failures = 0;
             self.state.nudged = false;
+            // Trust counts from the sending, a wait from the answer: each from its safe end.
+            let settled_at = match settle {
+                Duration::ZERO => self.state.cautious_until,
+                wait => self.state.cautious_until.max(self.now + wait),
+            };
             self.state.phase = Phase::Holding(Hold {
                 epoch,
                 until,
                 renew_at: self.renewal_after(sent_at),
-                settled_at: self.state.cautious_until.max(sent_at + settle),
+                settled_at,
                 stage: Stage::Raising(Raise::Again { at: self.now }),
             });
         } else if answered || self.is_news(epoch) {

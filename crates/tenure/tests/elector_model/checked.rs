@@ -35,7 +35,7 @@ pub fn lease(nodes: usize, horizon: u64, budget: Budget) -> Setting {
     }
 }
 
-fn session(takeover: Takeover, session_ends: SessionEnds, budget: Budget) -> Setting {
+pub fn session(takeover: Takeover, session_ends: SessionEnds, budget: Budget) -> Setting {
     Setting { lock: LockKind::Session, takeover, session_ends, ..lease(2, 3, budget) }
 }
 

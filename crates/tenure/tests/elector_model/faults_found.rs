@@ -1,12 +1,13 @@
 //! Mistakes that the checker must find: a check that never fails proves nothing.
 
 use stateright::{Checker, HasDiscoveries, Model};
+use tenure::Takeover;
 
 use crate::{
-    checked::{NOTHING, lease},
+    checked::{NOTHING, lease, session},
     database::LockKind,
     properties,
-    world::{Budget, Fault, Setting},
+    world::{Budget, Fault, SessionEnds, Setting},
 };
 
 /// The checker finds this mistake as a violation of this property.
@@ -25,6 +26,13 @@ fn finds(fault: Fault, violated: &'static str, setting: &Setting) {
 #[test]
 fn a_deadline_anchored_at_the_reply_is_found() {
     finds(Fault::DeadlineAnchoredAtTheReply, properties::GATES, &lease(2, 4, NOTHING));
+}
+
+#[test]
+fn a_wait_counted_from_the_sending_is_found() {
+    let budget = Budget { session_ends: 1, ..NOTHING };
+    let setting = session(Takeover::Wait, SessionEnds::AtAnyTime, budget);
+    finds(Fault::WaitCountedFromTheSending, properties::GATES, &setting);
 }
 
 #[test]

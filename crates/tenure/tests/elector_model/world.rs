@@ -51,6 +51,7 @@ pub struct Budget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     DeadlineAnchoredAtTheReply,
+    WaitCountedFromTheSending,
     UnconditionalRaise,
     ReleaseBeforeTheWorkStopped,
     ChildRestartedUnderTheSameEpoch,
@@ -300,6 +301,11 @@ impl World {
             if let Event::Granted { sent_at, .. } | Event::Renewed { sent_at, .. } = &mut event {
                 *sent_at = now;
             }
+        }
+        if setting.has(Fault::WaitCountedFromTheSending)
+            && let Event::Granted { sent_at, settle, .. } = &mut event
+        {
+            *settle = settle.saturating_sub(self.clock(to.node).since(*sent_at));
         }
         let answered = answered(&event);
         self.nodes[to.node].waiting.retain(|command| Some(*command) != answered);
