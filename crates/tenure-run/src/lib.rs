@@ -1,0 +1,21 @@
+//! The children of a term: started when it begins, dead before it ends.
+//!
+//! ```text
+//! supervisor ──orders──► keeper ──parent of──► child ──► whatever it starts
+//!     │ ▲                   │
+//!     │ └────reports────────┘
+//!     └─ runs the election, moves the deadline ahead
+//! ```
+//!
+//! [`keeper`] is the process in between, [`kept`] the supervisor's hold on it, [`orders`] what they say to
+//! each other, [`family`] who descends from whom.
+
+pub mod family;
+pub mod keeper;
+pub mod kept;
+pub mod orders;
+
+pub use self::{
+    kept::{Idle, Kept, Nursery, StartError},
+    orders::{Exit, Program},
+};

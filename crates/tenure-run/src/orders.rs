@@ -1,0 +1,140 @@
+//! What a supervisor and its keeper say to each other: one message per packet, open files beside it.
+//!
+//! The channel is a pair of sequenced-packet sockets, and the keeper's end is its standard input. The end
+//! of the channel is a message too: whoever reads it knows that the other side is gone.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, IoSlice, IoSliceMut},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    path::PathBuf,
+    time::Duration,
+};
+
+use rustix::{
+    io::Errno,
+    net::{
+        AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+        SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+    },
+};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+/// A message is an order with its program's arguments and environment at most; the kernel takes as much.
+const LARGEST: usize = 128 * 1024;
+/// The child's standard input and the lock's connection.
+const MOST_FILES: usize = 2;
+
+/// What a keeper is told.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Start this. Beside it come the child's standard input and, if there is one, the connection that the
+    /// lock lives on.
+    Run(Program),
+    /// The child may act until this moment of the boot clock, in nanoseconds.
+    Until(u64),
+    /// Pass this signal on.
+    Signal(i32),
+    /// End it all.
+    Stop,
+}
+
+/// What a child is started with.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Program {
+    /// The program and its arguments; no shell is involved.
+    pub arguments: Vec<String>,
+    /// What it finds in its environment beside what the supervisor has.
+    pub environment: BTreeMap<String, String>,
+    /// Whether it leads a process group of its own. Not where a terminal is in front of it, which signals the
+    /// group that it sees.
+    pub has_own_group: bool,
+    /// Where it runs, if not where the supervisor does.
+    pub folder: Option<PathBuf>,
+    /// Until when it may act, in nanoseconds of the boot clock; without this until it is told to stop.
+    pub until: Option<u64>,
+    /// How long it has between being asked and being made to end.
+    pub grace: Duration,
+}
+
+/// What a keeper tells.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// The child runs.
+    Started { pid: i32 },
+    /// The child could not be started.
+    CannotStart { reason: String, found: bool },
+    /// The child has ended; others that it started may still live.
+    Exited(Exit),
+    /// Nothing that was started here lives any more; so long after the end began.
+    Gone { lag: Duration },
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl Exit {
+    /// The code that a shell would show.
+    #[must_use]
+    pub fn code(self) -> u8 {
+        let code = match self {
+            Self::Code(code) => code,
+            Self::Signal(signal) => 128 + signal,
+        };
+        u8::try_from(code & 0xff).unwrap_or(u8::MAX)
+    }
+
+    /// Whether it ended as it should.
+    #[must_use]
+    pub fn is_success(self) -> bool {
+        self == Self::Code(0)
+    }
+}
+
+/// Both ends of a channel.
+pub fn channel() -> io::Result<(OwnedFd, OwnedFd)> {
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
+}
+
+/// Sends a message, and open files beside it. An error means that the other side is gone.
+pub fn send(end: impl AsFd, message: &impl Serialize, files: &[BorrowedFd<'_>]) -> io::Result<()> {
+    let bytes = serde_json::to_vec(message)?;
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+    let mut beside = SendAncillaryBuffer::new(&mut space);
+    if !files.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(files)) {
+        return Err(io::Error::other("too many files for one message"));
+    }
+    sendmsg(end, &[IoSlice::new(&bytes)], &mut beside, SendFlags::NOSIGNAL)?;
+    Ok(())
+}
+
+/// A message with the files beside it; `None` when the other side is gone.
+pub fn receive<M: DeserializeOwned>(end: impl AsFd) -> io::Result<Option<(M, Vec<OwnedFd>)>> {
+    let mut bytes = vec![0; LARGEST];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
+    let mut beside = RecvAncillaryBuffer::new(&mut space);
+    let flags = RecvFlags::CMSG_CLOEXEC;
+    let received = match recvmsg(end, &mut [IoSliceMut::new(&mut bytes)], &mut beside, flags) {
+        Ok(received) => received.bytes,
+        Err(Errno::CONNRESET) => 0,
+        Err(error) => return Err(error.into()),
+    };
+    if received == 0 {
+        return Ok(None);
+    }
+    let files = beside.drain().flat_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(files) => files.collect(),
+        _ => Vec::new(),
+    });
+    let files = files.collect();
+    Ok(Some((serde_json::from_slice(&bytes[..received])?, files)))
+}

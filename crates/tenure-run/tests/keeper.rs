@@ -1,0 +1,330 @@
+//! The keeper on its own: real processes, real signals, and a child that does not want to end.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::Read,
+    os::{
+        fd::{AsFd, OwnedFd},
+        unix::net::UnixStream,
+    },
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use tempfile::TempDir;
+use tenure_database::BootInstant;
+use tenure_run::{Exit, Kept, Nursery, Program, StartError, family};
+use tenure_testkit::{eventually, eventually_true, millis, secs};
+
+const GRACE: Duration = Duration::from_millis(300);
+
+struct Scene {
+    folder: TempDir,
+    nursery: Nursery,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let keeper = vec![env!("CARGO_BIN_EXE_tenure-keeper").into()];
+        Self { folder: TempDir::new().unwrap(), nursery: Nursery::new(keeper).unwrap() }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn program(&self, script: &str) -> Program {
+        Program {
+            arguments: ["sh", "-c", script].map(str::to_owned).to_vec(),
+            environment: BTreeMap::from([("TENURE_EPOCH".to_owned(), "7".to_owned())]),
+            has_own_group: true,
+            folder: Some(self.folder.path().to_owned()),
+            until: None,
+            grace: GRACE,
+        }
+    }
+
+    async fn runs(&self, program: &Program) -> Kept {
+        let input = File::open("/dev/null").unwrap();
+        self.nursery.keeper().unwrap().run(program, input.as_fd(), None).await.unwrap()
+    }
+
+    /// Runs a script; its processes write their numbers into files with these names.
+    async fn runs_with(&self, script: &str, names: &[&str]) -> (Kept, Vec<Pid>) {
+        let kept = self.runs(&self.program(script)).await;
+        let mut pids = Vec::new();
+        for name in names {
+            pids.push(pid_in(&self.path(name)).await);
+        }
+        (kept, pids)
+    }
+}
+
+async fn pid_in(path: &Path) -> Pid {
+    eventually("a process writes its number", secs(10), async || {
+        Pid::from_raw(fs::read_to_string(path).ok()?.strip_suffix('\n')?.parse().ok()?)
+    })
+    .await
+}
+
+async fn exit_of(kept: &mut Kept) -> Option<Exit> {
+    tokio::select! {
+        exit = kept.exited() => exit,
+        () = tokio::time::sleep(secs(20)) => panic!("the child does not end"),
+    }
+}
+
+/// Not even a zombie is left, wherever it was moved to.
+fn is_gone(pid: Pid) -> bool {
+    test_kill_process(pid).is_err()
+}
+
+fn assert_gone(pids: &[Pid]) {
+    for pid in pids {
+        assert!(is_gone(*pid), "{pid:?} is there: {:?}", family::read(*pid));
+    }
+}
+
+#[tokio::test]
+async fn the_exit_code_of_the_child_is_told() {
+    let scene = Scene::new();
+    let mut kept = scene.runs(&scene.program("exit $TENURE_EPOCH")).await;
+    assert_eq!(exit_of(&mut kept).await, Some(Exit::Code(7)));
+    kept.stop().await;
+    let mut kept = scene.runs(&scene.program("kill -USR1 $$")).await;
+    assert_eq!(exit_of(&mut kept).await.map(Exit::code), Some(128 + 10));
+    kept.stop().await;
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_an_error_that_names_it() {
+    let scene = Scene::new();
+    let missing = Program { arguments: vec!["no-such-program".to_owned()], ..scene.program("") };
+    let input = File::open("/dev/null").unwrap();
+    let refused = scene.nursery.keeper().unwrap().run(&missing, input.as_fd(), None).await;
+    let error = refused.unwrap_err();
+    assert!(matches!(&error, StartError::Refused { found: false, .. }), "{error:?}");
+    assert!(error.to_string().contains("no-such-program"), "{error}");
+}
+
+#[tokio::test]
+async fn a_child_that_is_asked_to_end_may_do_so_in_its_own_way() {
+    let scene = Scene::new();
+    let script =
+        "trap 'echo bye > said; exit 3' TERM; echo $$ > child; while :; do sleep 0.01; done";
+    let (kept, pids) = scene.runs_with(script, &["child"]).await;
+    let (exit, lag) = kept.stop().await;
+    assert_eq!(exit, Some(Exit::Code(3)));
+    assert_eq!(fs::read_to_string(scene.path("said")).unwrap(), "bye\n");
+    assert!(lag < GRACE, "{lag:?}");
+    assert_gone(&pids);
+}
+
+#[tokio::test]
+async fn a_child_that_ignores_being_asked_is_made_to_end() {
+    let scene = Scene::new();
+    let script = "trap '' TERM; echo $$ > child; while :; do sleep 1000; done";
+    let (kept, pids) = scene.runs_with(script, &["child"]).await;
+    let (exit, lag) = kept.stop().await;
+    assert_eq!(exit, Some(Exit::Signal(9)));
+    assert!(lag >= GRACE, "{lag:?}");
+    assert_gone(&pids);
+}
+
+#[tokio::test]
+async fn a_child_that_is_stopped_is_ended_too() {
+    let scene = Scene::new();
+    let (kept, pids) = scene.runs_with("echo $$ > child; exec sleep 1000", &["child"]).await;
+    kill_process(pids[0], Signal::STOP).unwrap();
+    let (exit, lag) = kept.stop().await;
+    assert_eq!(exit, Some(Exit::Signal(15)), "woken up, it could be asked");
+    assert!(lag < GRACE, "{lag:?}");
+    assert_gone(&pids);
+}
+
+#[tokio::test]
+async fn whoever_left_the_group_and_the_session_is_ended_too() {
+    let scene = Scene::new();
+    let script =
+        "setsid sh -c 'trap \"\" TERM; echo $$ > grandchild; (echo $BASHPID; sleep 1000)' &
+                  echo $$ > child; exec sleep 1000";
+    let (kept, pids) = scene.runs_with(script, &["child", "grandchild"]).await;
+    kept.stop().await;
+    assert_gone(&pids);
+}
+
+#[tokio::test]
+async fn what_the_child_leaves_behind_is_gone_before_the_keeper_says_so() {
+    let scene = Scene::new();
+    let script =
+        "(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &) ; while [ ! -s daemon ]; do :; done";
+    let (mut kept, pids) = scene.runs_with(script, &["daemon"]).await;
+    assert_eq!(exit_of(&mut kept).await, Some(Exit::Code(0)));
+    kept.stop().await;
+    assert_gone(&pids);
+}
+
+#[tokio::test]
+async fn a_family_that_keeps_forking_is_ended() {
+    let scene = Scene::new();
+    let script = "echo $$ > child; trap '' TERM
+                  f() { while :; do (sleep 0.02; :) & sleep 0.005; done; }; f & f & f";
+    let (kept, pids) = scene.runs_with(script, &["child"]).await;
+    kept.stop().await;
+    assert_gone(&pids);
+    assert_eq!(family::descendants(rustix::process::getpid(), &Default::default()), []);
+}
+
+#[tokio::test]
+async fn the_child_is_dead_at_its_deadline_though_nobody_says_a_word() {
+    let scene = Scene::new();
+    let until = BootInstant::now() + millis(400);
+    let script = "trap '' TERM; echo $$ > child; while :; do sleep 1000; done";
+    let program = Program { until: Some(until.as_nanos()), ..scene.program(script) };
+    let mut kept = scene.runs(&program).await;
+    let child = pid_in(&scene.path("child")).await;
+    assert_eq!(exit_of(&mut kept).await, Some(Exit::Signal(9)));
+    assert!(BootInstant::now() >= until + GRACE, "not before it has to");
+    eventually_true("it is gone", secs(5), async || is_gone(child)).await;
+    kept.stop().await;
+}
+
+#[tokio::test]
+async fn a_deadline_that_moves_ahead_keeps_the_child_alive() {
+    let scene = Scene::new();
+    let first = BootInstant::now() + millis(400);
+    let script = "echo $$ > child; exec sleep 1000";
+    let program = Program { until: Some(first.as_nanos()), ..scene.program(script) };
+    let mut kept = scene.runs(&program).await;
+    let child = pid_in(&scene.path("child")).await;
+    let last = first + millis(800);
+    kept.act_until(last);
+    assert_eq!(exit_of(&mut kept).await, Some(Exit::Signal(15)));
+    assert!(BootInstant::now() >= last, "ended before its deadline");
+    kept.stop().await;
+    assert_gone(&[child]);
+}
+
+#[tokio::test]
+async fn the_child_ends_when_its_supervisor_is_gone() {
+    let scene = Scene::new();
+    let script =
+        "setsid sh -c 'echo $$ > grandchild; exec sleep 1000' & echo $$ > child; exec sleep 1000";
+    let (kept, pids) = scene.runs_with(script, &["child", "grandchild"]).await;
+    drop(kept);
+    for pid in pids {
+        eventually_true("it is gone", secs(5), async || is_gone(pid)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_frozen_keeper_does_not_save_the_child() {
+    let scene = Scene::new();
+    let script =
+        "trap '' TERM; setsid sh -c 'echo $$ > grandchild; exec sleep 1000' & echo $$ > child
+                  while :; do sleep 1000; done";
+    let (kept, mut pids) = scene.runs_with(script, &["child", "grandchild"]).await;
+    kill_process(kept.keeper(), Signal::STOP).unwrap();
+    pids.push(kept.keeper());
+    let (_, lag) = kept.stop().await;
+    assert!(lag < GRACE + millis(500), "{lag:?}");
+    for pid in pids {
+        assert!(family::descendants(rustix::process::getpid(), &Default::default()).is_empty());
+        eventually_true("it is buried", secs(5), async || {
+            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
+            is_gone(pid)
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_killed_keeper_leaves_nobody_behind() {
+    let scene = Scene::new();
+    let script =
+        "setsid sh -c 'echo $$ > grandchild; exec sleep 1000' & echo $$ > child; exec sleep 1000";
+    let (mut kept, _) = scene.runs_with(script, &["child", "grandchild"]).await;
+    let other = scene.runs(&scene.program("exec sleep 1000")).await;
+    kill_process(kept.keeper(), Signal::KILL).unwrap();
+    assert_eq!(exit_of(&mut kept).await, None, "nobody knows how it ended");
+    kept.stop().await;
+    let left = family::descendants(rustix::process::getpid(), &Default::default());
+    assert_eq!(left.len(), 2, "the other child and its keeper live: {left:?}");
+    other.stop().await;
+}
+
+#[tokio::test]
+async fn signals_to_everybody_do_not_end_the_keeper() {
+    let scene = Scene::new();
+    let (kept, _) = scene.runs_with("echo $$ > child; exec sleep 1000", &["child"]).await;
+    for signal in [Signal::TERM, Signal::INT, Signal::HUP, Signal::QUIT, Signal::PIPE] {
+        kill_process(kept.keeper(), signal).unwrap();
+    }
+    let (exit, _) = kept.stop().await;
+    assert_eq!(exit, Some(Exit::Signal(15)));
+}
+
+#[tokio::test]
+async fn a_signal_is_passed_on() {
+    let scene = Scene::new();
+    let script = "trap 'exit 5' USR1; echo $$ > child; while :; do sleep 0.01; done";
+    let (mut kept, _) = scene.runs_with(script, &["child"]).await;
+    kept.signal(Signal::USR1.as_raw());
+    assert_eq!(exit_of(&mut kept).await, Some(Exit::Code(5)));
+    kept.stop().await;
+}
+
+#[tokio::test]
+async fn the_child_has_its_input_and_a_clean_signal_mask_and_no_file_of_ours() {
+    let scene = Scene::new();
+    fs::write(scene.path("input"), "from the supervisor\n").unwrap();
+    let script = "cat > output; grep SigBlk /proc/self/status > mask; ls /proc/self/fd > files";
+    let program = scene.program(script);
+    let input = File::open(scene.path("input")).unwrap();
+    let (hold, _other) = UnixStream::pair().unwrap();
+    let idle = scene.nursery.keeper().unwrap();
+    let mut kept = idle.run(&program, input.as_fd(), Some(hold.as_fd())).await.unwrap();
+    assert_eq!(exit_of(&mut kept).await, Some(Exit::Code(0)));
+    kept.stop().await;
+    let read = |name| fs::read_to_string(scene.path(name)).unwrap();
+    assert_eq!(read("output"), "from the supervisor\n");
+    assert_eq!(read("mask"), "SigBlk:\t0000000000000000\n");
+    let listed = std::process::Command::new("sh")
+        .args(["-c", "ls /proc/self/fd > files"])
+        .current_dir(&scene.folder)
+        .status();
+    let ours = read("files");
+    assert!(listed.unwrap().success());
+    assert_eq!(ours, read("files"), "the same files as without a keeper");
+}
+
+/// The other end sees the end of the connection only after the last descendant is dead.
+#[tokio::test]
+async fn the_locks_connection_is_held_until_nobody_is_left() {
+    let scene = Scene::new();
+    let script = "trap '' TERM; echo $$ > child; while :; do sleep 1000; done";
+    let (hold, server) = UnixStream::pair().unwrap();
+    server.set_nonblocking(true).unwrap();
+    let hold = OwnedFd::from(hold);
+    let input = File::open("/dev/null").unwrap();
+    let idle = scene.nursery.keeper().unwrap();
+    let kept = idle.run(&scene.program(script), input.as_fd(), Some(hold.as_fd())).await.unwrap();
+    let child = pid_in(&scene.path("child")).await;
+    drop(hold);
+    // The supervisor dies: only the keeper has the connection now.
+    drop(kept);
+    let is_open = || {
+        let read = (&server).read(&mut [0]);
+        read.is_err_and(|error| error.kind() == std::io::ErrorKind::WouldBlock)
+    };
+    assert!(is_open(), "held while the child lives");
+    eventually_true("the connection ends", secs(5), async || {
+        let is_open = is_open();
+        assert!(is_open || is_gone(child), "freed before the child was dead");
+        !is_open
+    })
+    .await;
+}
