@@ -3,6 +3,7 @@
 mod line;
 mod pooler;
 mod session;
+mod socket;
 mod tls;
 mod url;
 

@@ -19,7 +19,11 @@ mod postgres_news;
 pub mod sqlite_lease;
 mod witness;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use tenure_database::{BootInstant, DatabaseError};
@@ -111,7 +115,34 @@ pub struct Grant {
     pub settle: Duration,
     /// What the server said about itself.
     pub reading: Reading,
+    /// The connection that the lock lives on, where it lives on one.
+    pub hold: Option<Hold>,
 }
+
+/// A duplicate of the connection that a lock lives on. While anybody has it open, whoever that is, the
+/// death of this process does not free the lock.
+#[derive(Clone, Debug)]
+pub struct Hold(Arc<OwnedFd>);
+
+impl Hold {
+    pub(crate) fn new(socket: OwnedFd) -> Self {
+        Self(Arc::new(socket))
+    }
+}
+
+impl AsFd for Hold {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl PartialEq for Hold {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Hold {}
 
 /// Somebody's term, seen by a candidate that asked for the lock.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -66,6 +66,10 @@ impl PostgresUrl {
         &self.config
     }
 
+    pub(super) fn tls(&self) -> MakeRustlsConnect {
+        self.tls.as_ref().clone()
+    }
+
     fn cannot_connect(&self, error: DatabaseError) -> DatabaseError {
         match error {
             DatabaseError::Postgres(source) => {

@@ -10,7 +10,7 @@ use tokio::sync::{Notify, mpsc};
 use crate::{
     elector::{CommandId, EndReason, Event},
     fence::{Fence, FenceError, Raised},
-    lock::{Acquire, Holding, Lock, LockError, LockPlace, Observed, Reading, Renew},
+    lock::{Acquire, Hold, Holding, Lock, LockError, LockPlace, Observed, Reading, Renew},
     observe::Observer,
     term::{Epoch, Term},
 };
@@ -29,6 +29,8 @@ pub(super) enum LockCall {
 pub(super) struct Answer {
     pub(super) event: Event,
     pub(super) reading: Reading,
+    /// The connection that a granted lock lives on.
+    pub(super) hold: Option<Hold>,
     /// Who holds the lock, where that was told.
     pub(super) holder: Option<Holding>,
     /// Why the election cannot go on.
@@ -37,7 +39,7 @@ pub(super) struct Answer {
 
 impl Answer {
     fn plain(event: Event) -> Self {
-        Self { event, reading: Reading::default(), holder: None, fatal: None }
+        Self { event, reading: Reading::default(), hold: None, holder: None, fatal: None }
     }
 }
 
@@ -123,7 +125,7 @@ fn acquired(command: CommandId, answer: Acquire, observer: &Observer) -> Answer 
             observer.acquired(grant.epoch, &grant.reading);
             let (sent_at, epoch, settle) = (grant.sent_at, grant.epoch, grant.settle);
             let event = Event::Granted { command, sent_at, epoch, settle };
-            Answer { reading: grant.reading, ..Answer::plain(event) }
+            Answer { reading: grant.reading, hold: grant.hold, ..Answer::plain(event) }
         }
         Acquire::Held(held) => {
             let event =

@@ -14,7 +14,7 @@ use crate::{
     advisory_environment::LeaderStateChanged,
     elector::{Admits, Command, Elector, EndReason, Event},
     gate::LeaderGate,
-    lock::{Candidate, News, Witness},
+    lock::{Candidate, Hold, News, Witness},
     observe::Observer,
     term::{Epoch, Term},
 };
@@ -40,6 +40,8 @@ pub(super) struct Driver {
     waits: bool,
     events: mpsc::UnboundedSender<Event>,
     wake_at: Option<BootInstant>,
+    /// The connection that the lock lives on, from its grant to the beginning of its work.
+    hold: Option<Hold>,
     last_led: Option<Epoch>,
 }
 
@@ -103,6 +105,7 @@ pub(super) async fn run(
         waits,
         events,
         wake_at: None,
+        hold: None,
         last_led: None,
     };
     let ended = driver.drive(Inlets { wishes, events: told, answers, news }).await;
@@ -159,11 +162,14 @@ impl Driver {
     }
 
     fn answered(&mut self, answer: Answer) -> Result<(), ElectionEnded> {
-        let Answer { event, reading, holder, fatal } = answer;
+        let Answer { event, reading, hold, holder, fatal } = answer;
         if let Some(reason) = fatal {
             self.observer.cannot_go_on(&reason);
             self.abandon(EndReason::Lost);
             return Err(ElectionEnded { reason });
+        }
+        if hold.is_some() {
+            self.hold = hold;
         }
         let signs = self.witness.compare(reading);
         if signs.clock_jumped {
@@ -194,6 +200,9 @@ impl Driver {
         for command in self.elector.step(BootInstant::now(), event) {
             self.carry_out(command);
         }
+        if self.elector.holding().is_none() {
+            self.hold = None;
+        }
     }
 
     fn carry_out(&mut self, command: Command) {
@@ -211,7 +220,9 @@ impl Driver {
                     let _ = self.events.send(Event::FenceRaised { epoch });
                 }
             },
-            Command::Prepare { epoch } => self.workers.prepare(self.term(epoch)),
+            Command::Prepare { epoch } => {
+                self.workers.prepare(self.term(epoch), self.hold.take());
+            }
             Command::OpenGate { epoch, until, admits } => self.open(epoch, until, admits),
             Command::CloseGate { epoch, reason } => self.close(epoch, reason),
             Command::StopWork { .. } => self.workers.stop(),
@@ -228,6 +239,7 @@ impl Driver {
 
     fn open(&mut self, epoch: Epoch, until: BootInstant, admits: Admits) {
         self.shared.gate.open(epoch, until, admits);
+        self.workers.act_until(until);
         let role = match admits {
             Admits::NewWork => Role::Leader,
             Admits::RunningWork => Role::Draining,

@@ -11,10 +11,13 @@ use std::{
 
 use async_trait::async_trait;
 use tenure_database::BootInstant;
-use tokio::{runtime::Handle, sync::mpsc};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, watch},
+};
 use tokio_util::sync::CancellationToken;
 
-use crate::{elector::Event, term::Term};
+use crate::{elector::Event, lock::Hold, term::Term};
 
 /// What runs while this node leads.
 ///
@@ -32,6 +35,12 @@ pub trait Work: Send + Sync + 'static {
     /// Runs from the opening of the gate until `tenure.stop` is cancelled. Returning earlier, or
     /// panicking, gives the term up: work never runs twice under one epoch.
     async fn lead(&self, tenure: Tenure);
+
+    /// Called once for every term that was prepared, when nothing of it runs any more, and before it is
+    /// released.
+    async fn ended(&self, term: &Term) {
+        let _ = term;
+    }
 }
 
 /// Why a leader could not begin.
@@ -44,6 +53,10 @@ pub struct Tenure {
     pub term: Term,
     /// Cancelled when the work must stop.
     pub stop: CancellationToken,
+    /// Until when the work may act, by this machine's boot clock; moved ahead with every renewal.
+    pub until: watch::Receiver<BootInstant>,
+    /// The connection that the lock lives on, where it lives on one. It is closed with the last clone.
+    pub hold: Option<Hold>,
     progress: Progress,
 }
 
@@ -90,9 +103,10 @@ pub(super) struct Workers {
 
 /// The work of one term, from its preparation to its end.
 struct Running {
-    tenure: Tenure,
+    stop: CancellationToken,
     /// Cancelled when the gate opens.
     lead: CancellationToken,
+    until: watch::Sender<BootInstant>,
 }
 
 impl Workers {
@@ -107,17 +121,19 @@ impl Workers {
 
     /// Prepares, and leads once it is told to. Says `Prepared` or `Stalled`, and `Stopped` exactly once,
     /// when nothing of this term runs any more.
-    pub(super) fn prepare(&mut self, term: Term) {
-        let tenure = Tenure { term, stop: CancellationToken::new(), progress: Progress::default() };
+    pub(super) fn prepare(&mut self, term: Term, hold: Option<Hold>) {
+        let until = watch::Sender::new(BootInstant::default());
+        let (stop, progress) = (CancellationToken::new(), Progress::default());
+        let tenure = Tenure { term, stop: stop.clone(), until: until.subscribe(), hold, progress };
         let lead = CancellationToken::new();
         let term_of_work = TermOfWork {
             work: Arc::clone(&self.work),
-            tenure: tenure.clone(),
+            tenure,
             lead: lead.clone(),
             stall_timeout: self.stall_timeout,
             events: self.events.clone(),
         };
-        self.current = Some(Running { tenure, lead });
+        self.current = Some(Running { stop, lead, until });
         self.runtime.spawn(term_of_work.run());
     }
 
@@ -128,10 +144,17 @@ impl Workers {
         }
     }
 
+    /// The gate is open until then.
+    pub(super) fn act_until(&self, until: BootInstant) {
+        if let Some(running) = &self.current {
+            running.until.send_replace(until);
+        }
+    }
+
     /// Tells the work to stop.
     pub(super) fn stop(&mut self) {
         if let Some(running) = self.current.take() {
-            running.tenure.stop.cancel();
+            running.stop.cancel();
         }
     }
 }
@@ -160,7 +183,11 @@ impl TermOfWork {
         if self.tenure.stop.run_until_cancelled(self.lead.cancelled()).await.is_some() {
             self.lead().await;
         }
-        self.tell(Event::Stopped { epoch });
+        let Self { work, tenure, events, .. } = self;
+        work.ended(&tenure.term).await;
+        // Nothing of the term is left, its hold on the lock included.
+        drop(tenure);
+        let _ = events.send(Event::Stopped { epoch });
     }
 
     async fn lead(&self) {

@@ -115,7 +115,7 @@ impl EtcdLock {
                 Takeover::Immediate => Duration::ZERO,
             };
             let reading = seen.answer.reading();
-            return Ok(Acquire::Granted(Grant { epoch, sent_at, settle, reading }));
+            return Ok(Acquire::Granted(Grant { epoch, sent_at, settle, reading, hold: None }));
         }
         session.deadline = deadline;
         let revoked = session.revoke(lease).await;

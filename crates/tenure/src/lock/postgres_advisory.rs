@@ -191,7 +191,8 @@ impl PostgresAdvisory {
             Takeover::Immediate => Duration::ZERO,
         };
         let epoch = Epoch::new(row.get("epoch"));
-        Ok(Grant { epoch, sent_at, settle, reading: postgres_reading(row, sent_at) })
+        let (reading, hold) = (postgres_reading(row, sent_at), Some(session.hold.clone()));
+        Ok(Grant { epoch, sent_at, settle, reading, hold })
     }
 
     /// Tells at once when the session of a term ends, whoever ended it.

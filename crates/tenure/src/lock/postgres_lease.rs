@@ -267,6 +267,7 @@ fn answer(row: &Row, sent_at: BootInstant) -> Acquire {
             sent_at,
             settle: Duration::ZERO,
             reading,
+            hold: None,
         }),
         None => {
             let epoch = Epoch::new(row.get("lease_epoch"));

@@ -124,7 +124,13 @@ impl SqliteLease {
                 )?;
                 transaction.commit()?;
                 let (epoch, settle) = (Epoch::new(epoch), Duration::ZERO);
-                Ok(Acquire::Granted(Grant { epoch, sent_at, settle, reading: Reading::default() }))
+                Ok(Acquire::Granted(Grant {
+                    epoch,
+                    sent_at,
+                    settle,
+                    reading: Reading::default(),
+                    hold: None,
+                }))
             })
             .await?;
         Ok(answer)

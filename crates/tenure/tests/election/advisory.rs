@@ -199,7 +199,7 @@ async fn a_winner_that_waits_sits_out_a_predecessor_that_did_not_release() {
     let (mut one, mut two) = (lock("one"), lock("two"));
     let Acquire::Granted(first) = one.acquire(Epoch::ZERO).await.unwrap() else { panic!("held") };
     assert_eq!(first.settle, millis(0), "nobody was there before");
-    drop(one);
+    drop((one, first));
     let two = tokio::sync::Mutex::new(&mut two);
     let second = eventually("the second wins", secs(10), async || {
         match two.lock().await.acquire(Epoch::ZERO).await.unwrap() {
@@ -216,6 +216,27 @@ async fn a_winner_that_waits_sits_out_a_predecessor_that_did_not_release() {
         third.settle > millis(500),
         "a release must not shorten the wait for the term before it"
     );
+}
+
+/// Whoever has the connection keeps the lock, also when the process that won it is gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_is_not_freed_while_somebody_holds_its_connection() {
+    let postgres = server(&[]).await;
+    let probe = postgres.connect().await.unwrap();
+    let settings = AdvisorySettings::at(postgres.url().parse().unwrap());
+    let mut lock = PostgresAdvisory::new(settings, candidate("one"), heartbeat()).unwrap();
+    let Acquire::Granted(grant) = lock.acquire(Epoch::ZERO).await.unwrap() else { panic!("held") };
+    let hold = grant.hold.expect("this lock lives on a connection");
+    drop(lock);
+    let is_held = async || {
+        let held = "SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted";
+        !probe.query(held, &[]).await.unwrap().is_empty()
+    };
+    // A round trip of another session: whatever the end of the first would have freed is free by now.
+    postgres.connect().await.unwrap().batch_execute("SELECT pg_sleep(0.2)").await.unwrap();
+    assert!(is_held().await);
+    drop(hold);
+    eventually_true("the lock is free", secs(10), async || !is_held().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

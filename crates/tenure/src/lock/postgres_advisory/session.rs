@@ -10,7 +10,11 @@ use tenure_database::{
 use tokio_postgres::{Statement, error::SqlState, types::Type};
 
 use super::{PostgresAdvisory, WAIT};
-use crate::{lock::LockError, postgres_call::Parameter, timing::Timing};
+use crate::{
+    lock::{Hold, LockError},
+    postgres_call::Parameter,
+    timing::Timing,
+};
 
 const SESSION: &str = include_str!("../../../sql/postgres/advisory/session.sql");
 const READ_BACK: &str = include_str!("../../../sql/postgres/advisory/read_back.sql");
@@ -27,6 +31,7 @@ const RELEASE: &str = include_str!("../../../sql/postgres/advisory/release.sql")
 #[derive(Debug)]
 pub(super) struct LockSession {
     session: Session,
+    pub(super) hold: Hold,
     pub(super) try_lock: Statement,
     pub(super) wait_for_lock: Statement,
     pub(super) lead: Statement,
@@ -36,7 +41,7 @@ pub(super) struct LockSession {
 }
 
 impl LockSession {
-    async fn prepare(session: Session) -> Result<Self, tokio_postgres::Error> {
+    async fn prepare(session: Session, hold: Hold) -> Result<Self, tokio_postgres::Error> {
         let (try_lock, wait_for_lock, lead, bump_epoch, heartbeat, release) = try_join!(
             session.prepare(TRY_LOCK),
             session.prepare(WAIT_FOR_LOCK),
@@ -45,7 +50,7 @@ impl LockSession {
             session.prepare(HEARTBEAT),
             session.prepare(RELEASE),
         )?;
-        Ok(Self { session, try_lock, wait_for_lock, lead, bump_epoch, heartbeat, release })
+        Ok(Self { session, hold, try_lock, wait_for_lock, lead, bump_epoch, heartbeat, release })
     }
 }
 
@@ -60,7 +65,8 @@ impl Deref for LockSession {
 /// Opens the session, and refuses it when the server would free the lock under an open gate.
 pub(super) async fn open(lock: &PostgresAdvisory) -> Result<LockSession, LockError> {
     let deadline = Deadline::after(lock.timing.call_timeout());
-    let session = lock.settings.url.noticing_silence(lock.silence).connect(deadline).await?;
+    let url = lock.settings.url.noticing_silence(lock.silence);
+    let (session, socket) = url.connect_with_socket(deadline).await?;
     let silence_ms = lock.silence.as_millis().to_string();
     let third_secs = lock.silence.as_secs_f64().div_euclid(3.0) as u64 + 1;
     let wait_ms = WAIT.as_millis().to_string();
@@ -82,7 +88,7 @@ pub(super) async fn open(lock: &PostgresAdvisory) -> Result<LockSession, LockErr
             Err(LockError::Refused(message.to_owned()))
         }
         Err(error) => Err(error.into()),
-        Ok(_) => Ok(deadline.run(LockSession::prepare(session)).await?),
+        Ok(_) => Ok(deadline.run(LockSession::prepare(session, Hold::new(socket))).await?),
     }
 }
 
