@@ -211,6 +211,8 @@ impl Lock for SqliteLease {
                 leases.execute(RELEASE, (scope.as_str(), holder.as_str(), epoch.get()))
             })
             .await?;
+        #[cfg(target_os = "linux")]
+        inotify::announce(self.file.path());
         Ok(())
     }
 

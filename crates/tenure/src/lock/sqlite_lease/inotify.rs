@@ -1,4 +1,7 @@
 //! Hearing that a SQLite file has changed: its write-ahead log is written by every commit.
+//!
+//! The log is written *before* the commit can be seen, and what makes it seen makes no sound: whoever looks
+//! at once may look too early. So a change that others wait for is announced once more after its commit.
 
 use std::{
     io,
@@ -11,7 +14,11 @@ use std::{
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init},
+    fs::{
+        AtFlags, CWD, Timestamps, UTIME_NOW,
+        inotify::{CreateFlags, Reader, WatchFlags, add_watch, init},
+        utimensat,
+    },
 };
 use tokio::sync::mpsc;
 
@@ -19,6 +26,7 @@ use crate::lock::News;
 
 /// A commit writes more than once; what comes within this time is one change.
 const ONE_CHANGE: Duration = Duration::from_millis(2);
+const WATCHED: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::CREATE).union(WatchFlags::ATTRIB);
 /// How often a watcher looks whether anybody still listens.
 const STILL_WANTED: Duration = Duration::from_millis(500);
 
@@ -39,11 +47,20 @@ pub(super) fn watch(file: PathBuf, tell: mpsc::UnboundedSender<News>) {
     }
 }
 
+/// Says that what was committed can be seen now.
+pub(super) fn announce(file: &Path) {
+    let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+    let times = Timestamps { last_access: now, last_modification: now };
+    if let Err(error) = utimensat(CWD, file, &times, AtFlags::empty()) {
+        tracing::debug!(target: "tenure", %error, "a released lease is seen at the next look, not at once");
+    }
+}
+
 fn follow(file: &Path, tell: &mpsc::UnboundedSender<News>) -> io::Result<()> {
     let watch = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     // The folder, because the log is removed and made again as connections come and go.
-    add_watch(&watch, folder.unwrap_or(Path::new(".")), WatchFlags::MODIFY | WatchFlags::CREATE)?;
+    add_watch(&watch, folder.unwrap_or(Path::new(".")), WATCHED)?;
     // What changed before the watch was there is told now.
     let mut told = tell.send(News::Changed);
     let name = file.file_name().unwrap_or_default().as_encoded_bytes();
@@ -80,5 +97,26 @@ fn drain(watch: &OwnedFd, concerns: impl Fn(&[u8]) -> bool) -> io::Result<bool> 
             Err(rustix::io::Errno::AGAIN) => return Ok(found),
             Err(error) => return Err(error.into()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_announced_is_heard() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("lease");
+        std::fs::write(&file, "").unwrap();
+        let (tell, mut news) = mpsc::unbounded_channel();
+        watch(file.clone(), tell);
+        assert!(news.recv().await.is_some(), "what was there before");
+        announce(&file);
+        let heard = tokio::select! {
+            heard = news.recv() => heard.is_some(),
+            () = tokio::time::sleep(Duration::from_secs(10)) => false,
+        };
+        assert!(heard);
     }
 }
