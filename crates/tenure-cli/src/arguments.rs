@@ -2,15 +2,18 @@
 
 mod help;
 
-use std::env;
+use std::{env, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, CommandFactory, Parser, Subcommand, error::ErrorKind};
-use tenure::{DatabaseUrl, Scope};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
+use jiff::SignedDuration;
+use tenure::{DatabaseUrl, HolderId, Scope, Takeover};
 use tenure_database::UrlError;
+use tenure_run::Restart;
 
 use crate::{
     migrate::{Channel, Migrate, Place, Server},
+    run::{LockChoice, Pace, Run},
     scope::{Change, What},
     status::Question,
 };
@@ -36,6 +39,13 @@ struct Typed {
 
 #[derive(Debug, Subcommand)]
 enum TypedCommand {
+    /// Run a program in exactly one of many places
+    ///
+    /// Every copy of this command contends for the scope; the one that leads runs CMD, and ends it, with all
+    /// that it started, before another copy can lead. CMD finds TENURE_SCOPE, TENURE_NODE_ID, TENURE_ROLE,
+    /// TENURE_EPOCH (its fencing token) and TENURE_TOKEN_FILE in its environment.
+    #[command(after_help = help::RUN)]
+    Run(TypedRun),
     /// Bring the database's schema to what this binary needs
     ///
     /// It goes forward only, applies what is missing under a lock, so that several may run at once, and
@@ -51,6 +61,65 @@ enum TypedCommand {
     /// Change a scope by hand, as an operator
     #[command(subcommand, after_help = help::SCOPE)]
     Scope(TypedScope),
+}
+
+#[derive(Debug, Args)]
+struct TypedRun {
+    /// What is led; copies with the same scope and database keep each other out
+    #[arg(long)]
+    scope: String,
+    /// What decides who leads: a lease that must be renewed, or Postgres's advisory lock
+    #[arg(long, value_enum, default_value_t = TypedLock::Lease)]
+    lock: TypedLock,
+    /// How long a leader that falls silent keeps the others waiting
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
+    lease: Duration,
+    /// Whether to sit out a leader that lost its lock without a word, or to rely on the fence
+    #[arg(long, value_enum, default_value_t = TypedTakeover::Wait)]
+    takeover: TypedTakeover,
+    /// A command to run while not leading; it is dead before CMD starts
+    #[arg(long, value_name = "COMMAND")]
+    standby: Option<String>,
+    /// When to run CMD again after it ended by itself; always in a new term, here or elsewhere
+    #[arg(long, value_enum, default_value_t = TypedRestart::Never)]
+    restart: TypedRestart,
+    /// How long CMD has between SIGTERM and SIGKILL [default: a quarter of the lease, at most 2s]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    term_grace: Option<Duration>,
+    /// The name of this copy [default: host, process and chance]
+    #[arg(long, value_name = "ID")]
+    node_id: Option<String>,
+    /// Give CMD and the standby command to `sh -c`
+    #[arg(long)]
+    shell: bool,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TypedLock {
+    Lease,
+    Advisory,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TypedTakeover {
+    Wait,
+    Immediate,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TypedRestart {
+    Never,
+    OnFailure,
+    Always,
+}
+
+fn duration(typed: &str) -> Result<Duration, String> {
+    let length: SignedDuration =
+        typed.parse().map_err(|_| "write it like 10s, 500ms or 1m30s".to_owned())?;
+    Duration::try_from(length).map_err(|_| "a time cannot be negative".to_owned())
 }
 
 #[derive(Debug, Args)]
@@ -118,9 +187,20 @@ enum TypedScope {
 /// What the arguments ask for, checked.
 #[derive(Debug)]
 pub enum Meant {
+    Run(Box<Run>),
     Migrate(Migrate),
     Status(Question),
     Change(Change),
+}
+
+impl Meant {
+    /// The code that says that this command itself failed; a program's own codes must stay its own.
+    pub fn failure(&self) -> ExitCode {
+        match self {
+            Self::Run(_) => ExitCode::from(125),
+            _ => ExitCode::FAILURE,
+        }
+    }
 }
 
 /// Reads the arguments; wrong usage ends the process with code 2, `--help` and `--version` with 0.
@@ -156,6 +236,7 @@ impl Typed {
     fn meaning(self) -> Result<Meant> {
         let db = database(&self.db).context("--db (or TENURE_DB)")?;
         Ok(match self.command {
+            TypedCommand::Run(typed) => Meant::Run(Box::new(typed.meaning(db)?)),
             TypedCommand::Migrate(typed) => Meant::Migrate(typed.meaning(db)?),
             TypedCommand::Status(typed) => Meant::Status(typed.meaning(db)?),
             TypedCommand::Scope(typed) => Meant::Change(typed.meaning(db)?),
@@ -170,6 +251,48 @@ fn database(typed: &str) -> Result<DatabaseUrl, UrlError> {
         UrlError::Scheme { scheme } if !scheme.chars().all(in_scheme) => UrlError::NotAUrl,
         error => error,
     })
+}
+
+impl TypedRun {
+    fn meaning(self, db: DatabaseUrl) -> Result<Run> {
+        let lock = match self.lock {
+            TypedLock::Lease => LockChoice::Lease,
+            TypedLock::Advisory => LockChoice::Advisory,
+        };
+        let takeover = match self.takeover {
+            TypedTakeover::Wait => Takeover::Wait,
+            TypedTakeover::Immediate => Takeover::Immediate,
+        };
+        let restart = match self.restart {
+            TypedRestart::Never => Restart::Never,
+            TypedRestart::OnFailure => Restart::OnFailure,
+            TypedRestart::Always => Restart::Always,
+        };
+        let pace = Pace { lease: self.lease, term_grace: self.term_grace, takeover };
+        pace.timing(lock)?;
+        let standby = self.standby.map(|typed| words(&typed, self.shell)).transpose();
+        Ok(Run {
+            db,
+            scope: Scope::new(self.scope).context("--scope")?,
+            node_id: self.node_id.map(HolderId::new).transpose().context("--node-id")?,
+            lock,
+            pace,
+            leader: match self.shell {
+                true => words(&self.command.join(" "), true)?,
+                false => self.command,
+            },
+            standby: standby.context("--standby")?,
+            restart,
+        })
+    }
+}
+
+fn words(typed: &str, shell: bool) -> Result<Vec<String>> {
+    if shell {
+        return Ok(["sh", "-c", typed].map(str::to_owned).to_vec());
+    }
+    let words = shlex::split(typed).filter(|words| !words.is_empty());
+    words.with_context(|| format!("{typed:?} is no command, or has an open quote"))
 }
 
 impl TypedMigrate {

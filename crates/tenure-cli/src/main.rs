@@ -4,31 +4,42 @@ mod arguments;
 mod database;
 mod migrate;
 mod output;
+mod run;
 mod scope;
 mod status;
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
 use anyhow::Result;
 
 use crate::arguments::Meant;
 
 fn main() -> ExitCode {
+    // Before anything else: a keeper stays small.
+    if env::args().nth(1).as_deref() == Some(run::KEEPER) {
+        return match tenure_run::keeper::keep() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        };
+    }
     let meant = arguments::read();
-    match output::log_to_stderr().and_then(|()| run(meant)) {
-        Ok(()) => ExitCode::SUCCESS,
+    let failure = meant.failure();
+    match output::log_to_stderr().and_then(|()| carry_out(meant)) {
+        Ok(code) => code,
         Err(error) => {
             output::complain(&error);
-            ExitCode::FAILURE
+            failure
         }
     }
 }
 
 #[tokio::main(flavor = "current_thread")]
-async fn run(meant: Meant) -> Result<()> {
+async fn carry_out(meant: Meant) -> Result<ExitCode> {
     match meant {
-        Meant::Migrate(migrate) => migrate.run().await,
-        Meant::Status(question) => question.answer().await,
-        Meant::Change(change) => change.run().await,
+        Meant::Run(run) => return Ok(run.run().await?.into()),
+        Meant::Migrate(migrate) => migrate.run().await?,
+        Meant::Status(question) => question.answer().await?,
+        Meant::Change(change) => change.run().await?,
     }
+    Ok(ExitCode::SUCCESS)
 }

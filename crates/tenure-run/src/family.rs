@@ -47,6 +47,13 @@ pub fn descendants(of: Pid, except: &HashSet<Pid>) -> Vec<Pid> {
     found
 }
 
+/// The children of a process that have ended and were not waited for.
+#[must_use]
+pub fn zombies(of: Pid) -> Vec<Pid> {
+    let ended = all().filter(|process| process.parent == Some(of) && process.is_zombie);
+    ended.map(|process| process.pid).collect()
+}
+
 /// Sends a signal to all that descend from a process; returns how many there were.
 pub fn signal_descendants(of: Pid, except: &HashSet<Pid>, signal: Signal) -> usize {
     let found: Vec<_> = descendants(of, except)

@@ -127,7 +127,8 @@ impl Keeper {
             match wait(WaitOptions::NOHANG) {
                 Ok(Some((pid, status))) if Some(pid) == self.child => {
                     (self.child, self.group) = (None, None);
-                    self.report(&Report::Exited(exit(status)));
+                    let was_asked = !matches!(self.stage, Stage::Running);
+                    self.report(&Report::Exited { exit: exit(status), was_asked });
                     self.ask_to_end();
                 }
                 Ok(Some(_)) | Err(Errno::INTR) => {}
@@ -223,7 +224,13 @@ impl Keeper {
             return Err(io::Error::other("there is no program to run"));
         };
         let mut command = Command::new(name);
-        command.args(arguments).envs(&program.environment);
+        command.args(arguments);
+        for (name, value) in &program.environment {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
         if program.has_own_group {
             command.process_group(0);
         }

@@ -76,6 +76,15 @@ impl Nursery {
     fn kill_orphans(&self) {
         family::signal_descendants(getpid(), &self.known(), Signal::KILL);
     }
+
+    /// Waits for those that were inherited and have ended; keepers are waited for by whoever has them.
+    fn bury_orphans(&self) {
+        for orphan in family::zombies(getpid()) {
+            if !self.known().contains(&orphan) {
+                let _ = waitpid(Some(orphan), WaitOptions::NOHANG);
+            }
+        }
+    }
 }
 
 /// A keeper that waits for its child.
@@ -138,6 +147,17 @@ impl Idle {
     }
 }
 
+/// How a child came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Nobody had asked it to.
+    ByItself(Exit),
+    /// The keeper ended it: at its deadline, say.
+    Asked(Exit),
+    /// The keeper was lost, and what became of the child is not known.
+    Unknown,
+}
+
 /// A child that was started, and whatever it has started since.
 #[derive(Debug)]
 pub struct Kept {
@@ -162,14 +182,15 @@ impl Kept {
         self.keeper.pid
     }
 
-    /// Waits until the child has ended, and says how; `None` when the keeper was lost, and what became of
-    /// the child is not known. What it started may still live either way. Can be dropped and asked again.
-    pub async fn exited(&mut self) -> Option<Exit> {
+    /// Waits until the child has ended, and says how. What it started may still live. Can be dropped and
+    /// asked again.
+    pub async fn exited(&mut self) -> End {
         loop {
-            match self.keeper.hear().await? {
-                Report::Exited(exit) => return Some(exit),
-                Report::Gone { .. } => return None,
-                Report::Started { .. } | Report::CannotStart { .. } => {}
+            match self.keeper.hear().await {
+                Some(Report::Exited { exit, was_asked: false }) => return End::ByItself(exit),
+                Some(Report::Exited { exit, was_asked: true }) => return End::Asked(exit),
+                Some(Report::Gone { .. }) | None => return End::Unknown,
+                Some(Report::Started { .. } | Report::CannotStart { .. }) => {}
             }
         }
     }
@@ -183,7 +204,7 @@ impl Kept {
         let is_gone = async {
             loop {
                 match self.keeper.hear().await {
-                    Some(Report::Exited(how)) => exit = Some(how),
+                    Some(Report::Exited { exit: how, .. }) => exit = Some(how),
                     Some(Report::Gone { .. }) => return true,
                     Some(_) => {}
                     None => return false,
@@ -236,6 +257,7 @@ impl Keeper {
             self.nursery.kill_orphans();
             tokio::time::sleep(AGAIN).await;
         }
+        self.nursery.bury_orphans();
     }
 
     async fn bury(&mut self) {

@@ -8,14 +8,20 @@
 //! ```
 //!
 //! [`keeper`] is the process in between, [`kept`] the supervisor's hold on it, [`orders`] what they say to
-//! each other, [`family`] who descends from whom.
+//! each other, [`family`] who descends from whom. [`supervise`] puts them under an election.
 
+mod children;
 pub mod family;
 pub mod keeper;
 pub mod kept;
 pub mod orders;
+mod standby;
+mod supervisor;
+mod token_file;
 
 pub use self::{
-    kept::{Idle, Kept, Nursery, StartError},
+    children::Programs,
+    kept::{End, Idle, Kept, Nursery, StartError},
     orders::{Exit, Program},
+    supervisor::{Restart, SuperviseError, supervise},
 };

@@ -45,8 +45,9 @@ pub enum Order {
 pub struct Program {
     /// The program and its arguments; no shell is involved.
     pub arguments: Vec<String>,
-    /// What it finds in its environment beside what the supervisor has.
-    pub environment: BTreeMap<String, String>,
+    /// What it finds in its environment beside, or instead of, what the supervisor has; what has no value
+    /// is taken away.
+    pub environment: BTreeMap<String, Option<String>>,
     /// Whether it leads a process group of its own. Not where a terminal is in front of it, which signals the
     /// group that it sees.
     pub has_own_group: bool,
@@ -66,8 +67,8 @@ pub enum Report {
     Started { pid: i32 },
     /// The child could not be started.
     CannotStart { reason: String, found: bool },
-    /// The child has ended; others that it started may still live.
-    Exited(Exit),
+    /// The child has ended, by itself or because it was asked to; others that it started may still live.
+    Exited { exit: Exit, was_asked: bool },
     /// Nothing that was started here lives any more; so long after the end began.
     Gone { lag: Duration },
 }
@@ -123,10 +124,13 @@ pub fn receive<M: DeserializeOwned>(end: impl AsFd) -> io::Result<Option<(M, Vec
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
     let mut beside = RecvAncillaryBuffer::new(&mut space);
     let flags = RecvFlags::CMSG_CLOEXEC;
-    let received = match recvmsg(end, &mut [IoSliceMut::new(&mut bytes)], &mut beside, flags) {
-        Ok(received) => received.bytes,
-        Err(Errno::CONNRESET) => 0,
-        Err(error) => return Err(error.into()),
+    let received = loop {
+        match recvmsg(&end, &mut [IoSliceMut::new(&mut bytes)], &mut beside, flags) {
+            Ok(received) => break received.bytes,
+            // The other side left without reading all; what it said before is still there, then the end.
+            Err(Errno::CONNRESET) => {}
+            Err(error) => return Err(error.into()),
+        }
     };
     if received == 0 {
         return Ok(None);
@@ -137,4 +141,21 @@ pub fn receive<M: DeserializeOwned>(end: impl AsFd) -> io::Result<Option<(M, Vec
     });
     let files = files.collect();
     Ok(Some((serde_json::from_slice(&bytes[..received])?, files)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_said_before_the_end_is_heard() {
+        let (ours, theirs) = channel().unwrap();
+        let gone = Report::Gone { lag: Duration::ZERO };
+        send(&theirs, &gone, &[]).unwrap();
+        send(&ours, &Order::Stop, &[]).unwrap();
+        drop(theirs);
+        let (heard, files) = receive::<Report>(&ours).unwrap().unwrap();
+        assert_eq!((heard, files.len()), (gone, 0));
+        assert!(receive::<Report>(&ours).unwrap().is_none());
+    }
 }

@@ -16,7 +16,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use tempfile::TempDir;
 use tenure_database::BootInstant;
-use tenure_run::{Exit, Kept, Nursery, Program, StartError, family};
+use tenure_run::{End, Exit, Kept, Nursery, Program, StartError, family};
 use tenure_testkit::{eventually, eventually_true, millis, secs};
 
 const GRACE: Duration = Duration::from_millis(300);
@@ -39,7 +39,7 @@ impl Scene {
     fn program(&self, script: &str) -> Program {
         Program {
             arguments: ["sh", "-c", script].map(str::to_owned).to_vec(),
-            environment: BTreeMap::from([("TENURE_EPOCH".to_owned(), "7".to_owned())]),
+            environment: BTreeMap::from([("TENURE_EPOCH".to_owned(), Some("7".to_owned()))]),
             has_own_group: true,
             folder: Some(self.folder.path().to_owned()),
             until: None,
@@ -70,7 +70,7 @@ async fn pid_in(path: &Path) -> Pid {
     .await
 }
 
-async fn exit_of(kept: &mut Kept) -> Option<Exit> {
+async fn exit_of(kept: &mut Kept) -> End {
     tokio::select! {
         exit = kept.exited() => exit,
         () = tokio::time::sleep(secs(20)) => panic!("the child does not end"),
@@ -92,10 +92,11 @@ fn assert_gone(pids: &[Pid]) {
 async fn the_exit_code_of_the_child_is_told() {
     let scene = Scene::new();
     let mut kept = scene.runs(&scene.program("exit $TENURE_EPOCH")).await;
-    assert_eq!(exit_of(&mut kept).await, Some(Exit::Code(7)));
+    assert_eq!(exit_of(&mut kept).await, End::ByItself(Exit::Code(7)));
     kept.stop().await;
     let mut kept = scene.runs(&scene.program("kill -USR1 $$")).await;
-    assert_eq!(exit_of(&mut kept).await.map(Exit::code), Some(128 + 10));
+    assert_eq!(exit_of(&mut kept).await, End::ByItself(Exit::Signal(10)));
+    assert_eq!(Exit::Signal(10).code(), 128 + 10);
     kept.stop().await;
 }
 
@@ -162,7 +163,7 @@ async fn what_the_child_leaves_behind_is_gone_before_the_keeper_says_so() {
     let script =
         "(setsid sh -c 'echo $$ > daemon; exec sleep 1000' &) ; while [ ! -s daemon ]; do :; done";
     let (mut kept, pids) = scene.runs_with(script, &["daemon"]).await;
-    assert_eq!(exit_of(&mut kept).await, Some(Exit::Code(0)));
+    assert_eq!(exit_of(&mut kept).await, End::ByItself(Exit::Code(0)));
     kept.stop().await;
     assert_gone(&pids);
 }
@@ -186,7 +187,7 @@ async fn the_child_is_dead_at_its_deadline_though_nobody_says_a_word() {
     let program = Program { until: Some(until.as_nanos()), ..scene.program(script) };
     let mut kept = scene.runs(&program).await;
     let child = pid_in(&scene.path("child")).await;
-    assert_eq!(exit_of(&mut kept).await, Some(Exit::Signal(9)));
+    assert_eq!(exit_of(&mut kept).await, End::Asked(Exit::Signal(9)));
     assert!(BootInstant::now() >= until + GRACE, "not before it has to");
     eventually_true("it is gone", secs(5), async || is_gone(child)).await;
     kept.stop().await;
@@ -202,7 +203,7 @@ async fn a_deadline_that_moves_ahead_keeps_the_child_alive() {
     let child = pid_in(&scene.path("child")).await;
     let last = first + millis(800);
     kept.act_until(last);
-    assert_eq!(exit_of(&mut kept).await, Some(Exit::Signal(15)));
+    assert_eq!(exit_of(&mut kept).await, End::Asked(Exit::Signal(15)));
     assert!(BootInstant::now() >= last, "ended before its deadline");
     kept.stop().await;
     assert_gone(&[child]);
@@ -231,14 +232,7 @@ async fn a_frozen_keeper_does_not_save_the_child() {
     pids.push(kept.keeper());
     let (_, lag) = kept.stop().await;
     assert!(lag < GRACE + millis(500), "{lag:?}");
-    for pid in pids {
-        assert!(family::descendants(rustix::process::getpid(), &Default::default()).is_empty());
-        eventually_true("it is buried", secs(5), async || {
-            let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::NOHANG);
-            is_gone(pid)
-        })
-        .await;
-    }
+    assert_gone(&pids);
 }
 
 #[tokio::test]
@@ -246,11 +240,12 @@ async fn a_killed_keeper_leaves_nobody_behind() {
     let scene = Scene::new();
     let script =
         "setsid sh -c 'echo $$ > grandchild; exec sleep 1000' & echo $$ > child; exec sleep 1000";
-    let (mut kept, _) = scene.runs_with(script, &["child", "grandchild"]).await;
+    let (mut kept, pids) = scene.runs_with(script, &["child", "grandchild"]).await;
     let other = scene.runs(&scene.program("exec sleep 1000")).await;
     kill_process(kept.keeper(), Signal::KILL).unwrap();
-    assert_eq!(exit_of(&mut kept).await, None, "nobody knows how it ended");
+    assert_eq!(exit_of(&mut kept).await, End::Unknown, "nobody knows how it ended");
     kept.stop().await;
+    assert_gone(&pids);
     let left = family::descendants(rustix::process::getpid(), &Default::default());
     assert_eq!(left.len(), 2, "the other child and its keeper live: {left:?}");
     other.stop().await;
@@ -273,7 +268,7 @@ async fn a_signal_is_passed_on() {
     let script = "trap 'exit 5' USR1; echo $$ > child; while :; do sleep 0.01; done";
     let (mut kept, _) = scene.runs_with(script, &["child"]).await;
     kept.signal(Signal::USR1.as_raw());
-    assert_eq!(exit_of(&mut kept).await, Some(Exit::Code(5)));
+    assert_eq!(exit_of(&mut kept).await, End::ByItself(Exit::Code(5)));
     kept.stop().await;
 }
 
@@ -287,7 +282,7 @@ async fn the_child_has_its_input_and_a_clean_signal_mask_and_no_file_of_ours() {
     let (hold, _other) = UnixStream::pair().unwrap();
     let idle = scene.nursery.keeper().unwrap();
     let mut kept = idle.run(&program, input.as_fd(), Some(hold.as_fd())).await.unwrap();
-    assert_eq!(exit_of(&mut kept).await, Some(Exit::Code(0)));
+    assert_eq!(exit_of(&mut kept).await, End::ByItself(Exit::Code(0)));
     kept.stop().await;
     let read = |name| fs::read_to_string(scene.path(name)).unwrap();
     assert_eq!(read("output"), "from the supervisor\n");

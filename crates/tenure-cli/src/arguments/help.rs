@@ -15,12 +15,13 @@ macro_rules! exit_codes {
 pub const ABOUT: &str = "\
 Tenure makes sure that exactly one of your processes acts, and can prove it, on the SQL database that \
 you already run. A term is a numbered period in which one holder may act in one scope: a lock decides \
-who wins it, and a fence in the database refuses whoever writes outside it. These commands prepare a \
-database, show who leads, and let an operator step in.";
+who wins it, and a fence in the database refuses whoever writes outside it. These commands run a program \
+in one of many places, prepare a database, show who leads, and let an operator step in.";
 
 pub const MAIN: &str = concat!(
     "\
 Examples:
+  tenure run --scope report -- ./make-report    run a program in one of many places
   tenure migrate                                prepare the file tenure.db
   export TENURE_DB=postgres://owner@db/app
   tenure migrate --grant-to app                 prepare a server, for services that connect as app
@@ -32,6 +33,24 @@ TENURE_LOG chooses what is logged to stderr, as in TENURE_LOG=tenure=debug; by d
 ",
     exit_codes!("done", "")
 );
+
+pub const RUN: &str = "\
+Examples:
+  tenure run --scope report -- ./make-report           in two terminals: one of them runs it
+  tenure run --scope report --lease 3s -- ./make-report
+  tenure --db postgres://app@db/app run --scope mail --restart always -- ./send-mail
+  tenure run --scope db --standby './replica --follow' -- ./primary
+  tenure run --scope nightly --shell -- 'dump | gzip > dump.gz'
+
+Signals are passed on. SIGTERM and SIGINT end the program and hand over; a second one kills it.
+
+Exit codes:
+  the program's own, or 128 and the signal that ended it
+  0    this copy was told to stop while it did not lead
+  2    wrong usage; nothing was done
+  125  tenure itself failed; the message on stderr says why
+  126  the program could not be started
+  127  the program was not found";
 
 pub const MIGRATE: &str = concat!(
     "\

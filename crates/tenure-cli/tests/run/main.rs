@@ -1,0 +1,6 @@
+//! `tenure run` with whole processes: real signals, real databases, and children that record what they do.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod copies;
+mod exit;
+mod faults;

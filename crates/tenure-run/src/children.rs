@@ -1,0 +1,204 @@
+//! The work of a term that is a program: started when the gate opens, dead before the term is released.
+
+use std::{collections::BTreeMap, io, os::fd::AsFd, sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use tenure::{
+    Term,
+    election::{Tenure, Work, WorkError},
+};
+use tenure_database::BootInstant;
+use tokio::sync::{Mutex, broadcast, mpsc};
+
+use crate::{
+    kept::{End, Idle, Kept, Nursery, StartError},
+    orders::{Exit, Program},
+    standby::Standby,
+    token_file::TokenFile,
+};
+
+/// The programs of a supervisor, and how they are treated.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    /// What the leader runs.
+    pub leader: Vec<String>,
+    /// What runs otherwise.
+    pub standby: Option<Vec<String>>,
+    /// How long each has between being asked and being made to end.
+    pub grace: Duration,
+    /// Whether a terminal is in front of this process: then the children share its process group, and the
+    /// terminal signals them itself.
+    pub in_front: bool,
+}
+
+/// How a leader's child ended, and its term with it.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It could not be started.
+    NotStarted(StartError),
+    /// It ended by itself, or was ended with its term.
+    Ended {
+        /// How, if that is known.
+        exit: Option<Exit>,
+        /// Whether the term ended first.
+        was_stopped: bool,
+    },
+}
+
+/// Runs the programs as the election tells.
+#[derive(Debug)]
+pub(crate) struct Children {
+    nursery: Nursery,
+    programs: Programs,
+    scope: String,
+    node_id: String,
+    token: TokenFile,
+    /// A keeper that waits for the next term, so that only the child is to be started then.
+    spare: Mutex<Option<Idle>>,
+    standby: Option<Standby>,
+    signals: broadcast::Sender<i32>,
+    outcomes: mpsc::UnboundedSender<Outcome>,
+}
+
+impl Children {
+    pub(crate) fn new(
+        nursery: Nursery,
+        programs: Programs,
+        scope: &str,
+        node_id: &str,
+        signals: broadcast::Sender<i32>,
+        outcomes: mpsc::UnboundedSender<Outcome>,
+    ) -> io::Result<Self> {
+        let mut children = Self {
+            spare: Mutex::new(Some(nursery.keeper()?)),
+            token: TokenFile::new()?,
+            nursery,
+            programs,
+            scope: scope.to_owned(),
+            node_id: node_id.to_owned(),
+            standby: None,
+            signals,
+            outcomes,
+        };
+        if let Some(arguments) = children.programs.standby.clone() {
+            let program = children.program(arguments, "standby", None, None);
+            children.standby = Some(Standby::start(children.nursery.clone(), program));
+        }
+        Ok(children)
+    }
+
+    fn program(
+        &self,
+        arguments: Vec<String>,
+        role: &str,
+        term: Option<&Term>,
+        until: Option<BootInstant>,
+    ) -> Program {
+        let token = term.map(|_| self.token.path().display().to_string());
+        let environment = BTreeMap::from([
+            ("TENURE_SCOPE", Some(self.scope.clone())),
+            ("TENURE_NODE_ID", Some(self.node_id.clone())),
+            ("TENURE_ROLE", Some(role.to_owned())),
+            ("TENURE_EPOCH", term.map(|term| term.epoch().to_string())),
+            ("TENURE_TOKEN_FILE", token),
+        ]);
+        Program {
+            arguments,
+            environment: environment
+                .into_iter()
+                .map(|(name, value)| (name.to_owned(), value))
+                .collect(),
+            has_own_group: !self.programs.in_front,
+            folder: None,
+            until: until.map(BootInstant::as_nanos),
+            grace: self.programs.grace,
+        }
+    }
+
+    async fn start(&self, tenure: &Tenure) -> Result<Kept, StartError> {
+        let until = *tenure.until.borrow();
+        let arguments = self.programs.leader.clone();
+        let lost = |_: io::Error| StartError::KeeperEnded { program: arguments[0].clone() };
+        self.token.write(&tenure.term, until).map_err(lost)?;
+        let program = self.program(arguments.clone(), "leader", Some(&tenure.term), Some(until));
+        let idle = match self.spare.lock().await.take() {
+            Some(idle) => idle,
+            None => self.nursery.keeper().map_err(lost)?,
+        };
+        let hold = tenure.hold.as_ref().map(AsFd::as_fd);
+        idle.run(&program, io::stdin().as_fd(), hold).await
+    }
+
+    /// Follows the child until it ends or its term does. How it ended if it did, and whether the term did.
+    async fn follow(&self, kept: &mut Kept, tenure: &mut Tenure) -> (Option<Exit>, bool) {
+        let mut signals = self.signals.subscribe();
+        loop {
+            tokio::select! {
+                end = kept.exited() => return match end {
+                    End::ByItself(exit) => (Some(exit), false),
+                    End::Asked(exit) => (Some(exit), true),
+                    End::Unknown => (None, false),
+                },
+                () = tenure.stop.cancelled() => return (None, true),
+                Ok(()) = tenure.until.changed() => {
+                    let until = *tenure.until.borrow_and_update();
+                    kept.act_until(until);
+                    if let Err(error) = self.token.write(&tenure.term, until) {
+                        tracing::warn!(target: "tenure", %error, "token_file_not_written");
+                    }
+                }
+                Ok(signal) = signals.recv() => kept.signal(signal),
+            }
+        }
+    }
+
+    async fn run(&self, mut tenure: Tenure) -> Outcome {
+        let mut kept = match self.start(&tenure).await {
+            Ok(kept) => kept,
+            Err(error) => return Outcome::NotStarted(error),
+        };
+        let (exit, was_stopped) = self.follow(&mut kept, &mut tenure).await;
+        let (late_exit, lag) = kept.stop().await;
+        let exit = exit.or(late_exit);
+        tracing::info!(target: "tenure", ?exit, was_stopped, ?lag, "child_ended");
+        Outcome::Ended { exit, was_stopped }
+    }
+
+    /// Returns when nothing that does not lead lives any more.
+    pub(crate) async fn end_standby(&self) {
+        if let Some(standby) = &self.standby {
+            standby.pause().await;
+        }
+    }
+}
+
+/// The children, as the election runs them.
+pub(crate) struct OfTerms(pub(crate) Arc<Children>);
+
+#[async_trait]
+impl Work for OfTerms {
+    /// The standby is proven dead before the leader's child starts.
+    async fn prepare(&self, _: &Term) -> Result<(), WorkError> {
+        self.0.end_standby().await;
+        Ok(())
+    }
+
+    async fn lead(&self, tenure: Tenure) {
+        let outcome = self.0.run(tenure).await;
+        // A supervisor that is gone needs no word.
+        let _ = self.0.outcomes.send(outcome);
+    }
+
+    async fn ended(&self, _: &Term) {
+        let children = &self.0;
+        children.token.remove();
+        let mut spare = children.spare.lock().await;
+        if spare.is_none() {
+            // Without one the next term starts its own.
+            *spare = children.nursery.keeper().ok();
+        }
+        if let Some(standby) = &children.standby {
+            standby.resume();
+        }
+    }
+}
