@@ -7,19 +7,22 @@ use std::{
 
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    runtime::Handle,
     sync::mpsc,
-    task::AbortHandle,
+    task::JoinHandle,
 };
 use tokio_postgres::{AsyncMessage, Client, Connection, Notification};
 use tokio_util::sync::CancellationToken;
 
-/// A session: whoever drops it closes the socket at once, and with it whatever the session held.
+/// A session: whoever drops it closes the socket at once, and with it whatever the session held; unless
+/// somebody has a duplicate of the socket. The server is not told: whatever it hears, it hears from the socket.
 #[derive(Debug)]
 pub struct Session {
-    client: Client,
+    /// There until the session is dropped.
+    client: Option<Client>,
     ended: CancellationToken,
     notifications: mpsc::UnboundedReceiver<Notification>,
-    driver: AbortHandle,
+    driver: Option<JoinHandle<()>>,
 }
 
 impl Session {
@@ -31,7 +34,7 @@ impl Session {
         let ended = CancellationToken::new();
         let (notify, notifications) = mpsc::unbounded_channel();
         let driver = tokio::spawn(drive(connection, notify, ended.clone().drop_guard()));
-        Self { client, ended, notifications, driver: driver.abort_handle() }
+        Self { client: Some(client), ended, notifications, driver: Some(driver) }
     }
 
     /// Cancelled when the connection has ended, whoever ended it.
@@ -50,19 +53,29 @@ impl Deref for Session {
     type Target = Client;
 
     fn deref(&self) -> &Client {
-        &self.client
+        self.client.as_ref().expect("there until it is dropped")
     }
 }
 
 impl DerefMut for Session {
     fn deref_mut(&mut self) -> &mut Client {
-        &mut self.client
+        self.client.as_mut().expect("there until it is dropped")
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.driver.abort();
+        let Some(driver) = self.driver.take() else { return };
+        driver.abort();
+        // A driver that sees its client go says goodbye to the server, duplicates or not. So the client goes
+        // last.
+        let client = self.client.take();
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move {
+                let _ = driver.await;
+                drop(client);
+            });
+        }
     }
 }
 
