@@ -118,12 +118,13 @@ impl Children {
     async fn start(&self, tenure: &Tenure) -> Result<Kept, StartError> {
         let until = *tenure.until.borrow();
         let arguments = self.programs.leader.clone();
-        let lost = |_: io::Error| StartError::KeeperEnded { program: arguments[0].clone() };
-        self.token.write(&tenure.term, until).map_err(lost)?;
-        let program = self.program(arguments.clone(), "leader", Some(&tenure.term), Some(until));
+        let refused =
+            |source| StartError::System { program: self.programs.leader.join(" "), source };
+        self.token.write(&tenure.term, until).map_err(refused)?;
+        let program = self.program(arguments, "leader", Some(&tenure.term), Some(until));
         let idle = match self.spare.lock().await.take() {
             Some(idle) => idle,
-            None => self.nursery.keeper().map_err(lost)?,
+            None => self.nursery.keeper().map_err(refused)?,
         };
         let hold = tenure.hold.as_ref().map(AsFd::as_fd);
         idle.run(&program, io::stdin().as_fd(), hold).await

@@ -113,6 +113,15 @@ pub enum StartError {
         /// Whether there is such a program.
         found: bool,
     },
+    /// What it needs could not be made: its keeper, or its token file.
+    #[error("cannot start {program}")]
+    System {
+        /// The program.
+        program: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// The keeper has ended or does not answer.
     #[error("the keeper of {program} has ended")]
     KeeperEnded {

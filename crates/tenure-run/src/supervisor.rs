@@ -78,8 +78,9 @@ pub async fn supervise(
                 return Ok(0);
             }
             number = told.next() => {
-                // What a terminal tells, it has told the child itself.
-                if !in_front && number != TERM {
+                // The keeper asks with SIGTERM itself, and a terminal has told the child what it tells us.
+                let is_told = number == TERM || in_front && is_farewell(number);
+                if !is_told {
                     let _ = signals.send(number);
                 }
                 if is_farewell(number) {
@@ -127,7 +128,8 @@ fn verdict(outcome: &Outcome, restart: Restart) -> Option<u8> {
 fn exit_code(outcome: &Outcome) -> u8 {
     match outcome {
         Outcome::NotStarted(error) => {
-            tracing::error!(target: "tenure", %error, "child_not_started");
+            let causes = tenure_database::error::chain(error);
+            tracing::error!(target: "tenure", error = causes, "child_not_started");
             match error {
                 StartError::Refused { found: false, .. } => NOT_FOUND,
                 _ => NOT_STARTED,
