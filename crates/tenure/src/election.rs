@@ -7,10 +7,10 @@ mod calls;
 mod driver;
 mod work;
 
-use std::{fmt, sync::Arc, thread, time::Duration};
+use std::{fmt, ops::Deref, sync::Arc, thread, time::Duration};
 
 use tokio::{
-    runtime::Handle,
+    runtime,
     sync::{broadcast, mpsc, oneshot, watch},
 };
 use tokio_stream::{Stream, StreamExt, wrappers::BroadcastStream};
@@ -123,14 +123,15 @@ impl Builder {
         });
         let (wishes, wished) = mpsc::unbounded_channel();
         let (end, ended) = oneshot::channel();
-        let (runtime, theirs) = (Handle::current(), Arc::clone(&shared));
+        let (runtime, theirs) = (runtime::Handle::current(), Arc::clone(&shared));
         let own = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         thread::Builder::new().name("tenure-election".to_owned()).spawn(move || {
             let result = own.block_on(driver::run(self, theirs, observer, wished, runtime));
             // Whoever started the election may not care how it ends.
             let _ = end.send(result);
         })?;
-        Ok(Election { shared, wishes, ended })
+        let handle = Handle { shared, wishes: wishes.downgrade() };
+        Ok(Election { wishes, handle, ended })
     }
 }
 
@@ -146,27 +147,20 @@ enum Wish {
 /// A running election. Dropping it shuts the gate and lets the lease run out; [`Election::stop`] hands
 /// over in order.
 pub struct Election {
-    shared: Arc<Shared>,
+    /// While this is here, the election goes on.
     wishes: mpsc::UnboundedSender<Wish>,
+    handle: Handle,
     ended: oneshot::Receiver<Result<(), ElectionEnded>>,
 }
 
-impl Election {
-    /// An election for this candidate over this lock.
-    pub fn builder(candidate: Candidate, timing: Timing, lock: impl Lock + 'static) -> Builder {
-        Builder {
-            candidate,
-            timing,
-            lock: Box::new(lock),
-            fence: None,
-            work: Arc::new(NoWork),
-            metrics: Metrics::default(),
-            enabled: true,
-            stall_timeout: None,
-            stale_after: None,
-        }
-    }
+/// What may be asked of a running election, from anywhere in its process. It does not keep it alive.
+#[derive(Clone)]
+pub struct Handle {
+    shared: Arc<Shared>,
+    wishes: mpsc::WeakUnboundedSender<Wish>,
+}
 
+impl Handle {
     /// The gate: ask it right before every act.
     #[must_use]
     pub fn gate(&self) -> LeaderGate {
@@ -186,7 +180,7 @@ impl Election {
         BroadcastStream::new(self.shared.changes.subscribe()).filter_map(Result::ok)
     }
 
-    /// Hands over in order, and stays out until [`Election::end_drain`], or until nobody took over.
+    /// Hands over in order, and stays out until [`Handle::end_drain`], or until nobody took over.
     pub fn drain(&self) {
         self.wish(Wish::Drain);
     }
@@ -203,9 +197,48 @@ impl Election {
         }
     }
 
+    fn wish(&self, wish: Wish) {
+        // An election that has ended grants no wishes; `ended` says why it has.
+        if let Some(wishes) = self.wishes.upgrade() {
+            let _ = wishes.send(wish);
+        }
+    }
+}
+
+impl Deref for Election {
+    type Target = Handle;
+
+    fn deref(&self) -> &Handle {
+        &self.handle
+    }
+}
+
+impl Election {
+    /// An election for this candidate over this lock.
+    pub fn builder(candidate: Candidate, timing: Timing, lock: impl Lock + 'static) -> Builder {
+        Builder {
+            candidate,
+            timing,
+            lock: Box::new(lock),
+            fence: None,
+            work: Arc::new(NoWork),
+            metrics: Metrics::default(),
+            enabled: true,
+            stall_timeout: None,
+            stale_after: None,
+        }
+    }
+
+    /// What may be asked of it from elsewhere in this process.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
     /// Stops in order: gate shut, work stopped, term released.
     pub async fn stop(mut self) -> Result<(), ElectionEnded> {
-        self.wish(Wish::Stop);
+        // An election that has ended needs no word.
+        let _ = self.wishes.send(Wish::Stop);
         self.ended().await
     }
 
@@ -216,11 +249,6 @@ impl Election {
             Ok(result) => result,
             Err(_) => Err(ElectionEnded { reason: "its thread has failed".to_owned() }),
         }
-    }
-
-    fn wish(&self, wish: Wish) {
-        // An election that has ended grants no wishes; `ended` says why it has.
-        let _ = self.wishes.send(wish);
     }
 }
 

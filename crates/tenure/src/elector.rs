@@ -123,6 +123,12 @@ impl Elector {
         matches!(self.state.phase, Phase::Resting { .. }) && self.state.stray.is_none()
     }
 
+    /// It was asked to hand over, and does not contend until that ends.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.state.contends == Contends::Drained
+    }
+
     /// Takes in what happened at `now`, and says what to do about it, in order.
     #[must_use]
     pub fn step(&mut self, now: BootInstant, event: Event) -> Vec<Command> {

@@ -21,7 +21,7 @@ use tenure_database::DatabaseError;
 pub use self::{postgres::PostgresFence, sqlite::SqliteFence, statement::FencedStatement};
 use crate::{
     lock::LockPlace,
-    term::{Epoch, Term},
+    term::{Epoch, Scope, Term},
 };
 
 /// What an election needs of the database that holds the data.
@@ -35,6 +35,12 @@ pub trait Fence: Send + Sync + 'static {
 
     /// Writes the end of a term into the history.
     async fn end_term(&self, term: &Term, reason: &str) -> Result<(), FenceError>;
+
+    /// The last term that an operator asked to hand over; zero for none.
+    async fn drained_up_to(&self, scope: &Scope) -> Result<Epoch, FenceError> {
+        let _ = scope;
+        Ok(Epoch::ZERO)
+    }
 }
 
 /// The answer to a raise.

@@ -16,6 +16,7 @@ pub mod etcd;
 pub mod postgres_advisory;
 pub mod postgres_lease;
 mod postgres_news;
+mod processes;
 pub mod sqlite_lease;
 mod witness;
 
@@ -31,7 +32,10 @@ use tokio::sync::mpsc;
 use tokio_postgres::Row;
 
 pub(crate) use self::witness::Witness;
-pub use self::witness::{ClockReading, Reading};
+pub use self::{
+    processes::Processes,
+    witness::{ClockReading, Reading},
+};
 use crate::term::{Epoch, HolderId, Scope};
 
 /// Who asks a lock, and for what.

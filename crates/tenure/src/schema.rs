@@ -14,6 +14,7 @@ pub const POSTGRES: [Migration; 1] = [Migration {
         include_str!("../sql/postgres/schema/fence_slots.sql"),
         include_str!("../sql/postgres/schema/fill_fence_slots.sql"),
         include_str!("../sql/postgres/schema/terms.sql"),
+        include_str!("../sql/postgres/schema/drains.sql"),
         include_str!("../sql/postgres/schema/lease_tables.sql"),
         include_str!("../sql/postgres/schema/create_lease_table.sql"),
         include_str!("../sql/postgres/schema/leases.sql"),
@@ -30,6 +31,8 @@ pub const POSTGRES: [Migration; 1] = [Migration {
         include_str!("../sql/postgres/schema/begin_term.sql"),
         include_str!("../sql/postgres/schema/end_term.sql"),
         include_str!("../sql/postgres/schema/raise_fence.sql"),
+        include_str!("../sql/postgres/schema/drain.sql"),
+        include_str!("../sql/postgres/schema/end_drain.sql"),
         include_str!("../sql/postgres/schema/burn_epochs.sql"),
         include_str!("../sql/postgres/schema/switch_lock.sql"),
         include_str!("../sql/postgres/schema/rights.sql"),
@@ -44,6 +47,7 @@ pub const SQLITE: [Migration; 1] = [Migration {
     sql: concat!(
         include_str!("../sql/sqlite/schema/fences.sql"),
         include_str!("../sql/sqlite/schema/terms.sql"),
+        include_str!("../sql/sqlite/schema/drains.sql"),
     ),
     breaking: true,
 }];

@@ -12,7 +12,7 @@ use crate::{
     fence::{Fence, FenceError, Raised},
     lock::{Acquire, Hold, Holding, Lock, LockError, LockPlace, Observed, Reading, Renew},
     observe::Observer,
-    term::{Epoch, Term},
+    term::{Epoch, Scope, Term},
 };
 
 /// What the lock is asked.
@@ -150,16 +150,26 @@ fn unknown(command: CommandId, error: &LockError) -> Answer {
 /// What the fence is asked.
 #[derive(Clone, Debug)]
 pub(super) enum FenceCall {
-    Raise { command: CommandId, term: Term },
-    End { term: Term, reason: EndReason },
+    Raise {
+        command: CommandId,
+        term: Term,
+    },
+    End {
+        term: Term,
+        reason: EndReason,
+    },
+    /// Whether an operator has asked for a hand-over.
+    LookForOrders,
 }
 
 /// Asks the fence, one call at a time, until the driver is gone and nothing is left to be written.
 pub(super) async fn ask_fence(
     fence: Arc<dyn Fence>,
+    scope: Scope,
     lock: LockPlace,
     mut calls: mpsc::UnboundedReceiver<FenceCall>,
     answers: mpsc::UnboundedSender<Answer>,
+    orders: mpsc::UnboundedSender<Option<Epoch>>,
     observer: Observer,
 ) {
     fence.rehearse().await;
@@ -174,6 +184,13 @@ pub(super) async fn ask_fence(
                 if let Err(error) = fence.end_term(&term, reason.as_str()).await {
                     observer.call_failed(term.epoch(), "end_term", &error);
                 }
+            }
+            FenceCall::LookForOrders => {
+                let looked = fence.drained_up_to(&scope).await;
+                if let Err(error) = &looked {
+                    observer.call_failed(Epoch::ZERO, "drained_up_to", error);
+                }
+                let _ = orders.send(looked.ok());
             }
         }
     }

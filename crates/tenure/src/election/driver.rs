@@ -1,9 +1,12 @@
 //! Drives an elector: feeds it what happens, and carries out what it says.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tenure_database::BootInstant;
-use tokio::sync::{Notify, broadcast, mpsc, watch};
+use tokio::{
+    sync::{Notify, broadcast, mpsc, watch},
+    time::{Interval, MissedTickBehavior},
+};
 
 use super::{
     Builder, ElectionEnded, Leadership, Role, Wish,
@@ -19,6 +22,9 @@ use crate::{
     term::{Epoch, Term},
 };
 
+/// How long an order may lie in the database before a leader with a long lease sees it.
+const MOST_PATIENT: Duration = Duration::from_secs(2);
+
 /// What the driver shares with the handle that the caller keeps.
 pub(super) struct Shared {
     pub(super) gate: LeaderGate,
@@ -29,7 +35,7 @@ pub(super) struct Shared {
 pub(super) struct Driver {
     elector: Elector,
     candidate: Candidate,
-    stale_after: Option<std::time::Duration>,
+    stale_after: Option<Duration>,
     witness: Witness,
     shared: Arc<Shared>,
     observer: Observer,
@@ -43,6 +49,10 @@ pub(super) struct Driver {
     /// The connection that the lock lives on, from its grant to the beginning of its work.
     hold: Option<Hold>,
     last_led: Option<Epoch>,
+    /// The term that an operator has ended through the database, until it may contend again.
+    drained: Option<Epoch>,
+    /// Whether the database was asked for orders and has not answered.
+    awaits_orders: bool,
 }
 
 /// Where things come from that the driver waits for.
@@ -51,6 +61,9 @@ struct Inlets {
     events: mpsc::UnboundedReceiver<Event>,
     answers: mpsc::UnboundedReceiver<Answer>,
     news: mpsc::UnboundedReceiver<News>,
+    orders: mpsc::UnboundedReceiver<Option<Epoch>>,
+    /// When to ask for orders again.
+    orders_due: Interval,
 }
 
 /// Runs an election on the current thread until it is stopped or cannot go on.
@@ -77,6 +90,10 @@ pub(super) async fn run(
     let (news, place, waits) = (lock.news(), lock.place(), lock.waits());
     let stand_down = Arc::new(Notify::new());
 
+    let (order, orders) = mpsc::unbounded_channel();
+    let mut orders_due = tokio::time::interval(timing.renew_interval().min(MOST_PATIENT));
+    orders_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+
     let (lock_calls, asked) = mpsc::unbounded_channel();
     let asking =
         calls::ask_lock(lock, asked, answer.clone(), Arc::clone(&stand_down), observer.clone());
@@ -85,7 +102,8 @@ pub(super) async fn run(
         None => (None, None),
         Some(fence) => {
             let (calls, asked) = mpsc::unbounded_channel();
-            let asking = calls::ask_fence(fence, place, asked, answer, observer.clone());
+            let (scope, observer) = (candidate.scope.clone(), observer.clone());
+            let asking = calls::ask_fence(fence, scope, place, asked, answer, order, observer);
             (Some(calls), Some(tokio::spawn(asking)))
         }
     };
@@ -107,8 +125,11 @@ pub(super) async fn run(
         wake_at: None,
         hold: None,
         last_led: None,
+        drained: None,
+        awaits_orders: false,
     };
-    let ended = driver.drive(Inlets { wishes, events: told, answers, news }).await;
+    let inlets = Inlets { wishes, events: told, answers, news, orders, orders_due };
+    let ended = driver.drive(inlets).await;
     // The driver is gone and with it the senders: what was asked for last is still carried out.
     if let Some(task) = fence_task {
         let _ = task.await;
@@ -149,7 +170,9 @@ impl Driver {
                     News::Changed => Event::Nudged,
                     News::SessionEnded(epoch) => Event::SessionEnded { epoch },
                 }),
+                Some(order) = inlets.orders.recv() => self.ordered(order),
                 () = sleep_until(self.wake_at) => self.step(Event::Woke),
+                _ = inlets.orders_due.tick(), if self.minds_orders() => self.look_for_orders(),
             }
         }
     }
@@ -158,6 +181,33 @@ impl Driver {
         self.step(Event::DrainAsked);
         if self.waits && self.elector.is_at_rest() {
             self.stand_down.notify_one();
+        }
+    }
+
+    /// Only a leader can be told to hand over, and only whoever was told so to contend again.
+    fn minds_orders(&self) -> bool {
+        let leads = self.shared.leadership.borrow().role == Role::Leader;
+        !self.awaits_orders && (leads || self.drained.is_some())
+    }
+
+    fn look_for_orders(&mut self) {
+        if let Some(calls) = &self.fence_calls {
+            self.awaits_orders = true;
+            let _ = calls.send(FenceCall::LookForOrders);
+        }
+    }
+
+    /// An operator has asked the terms up to this one to hand over; `None` when there was no answer.
+    fn ordered(&mut self, up_to: Option<Epoch>) {
+        self.awaits_orders = false;
+        let Some(up_to) = up_to else { return };
+        match (self.elector.holding(), self.drained) {
+            (Some(epoch), _) if epoch <= up_to => {
+                self.drained = Some(epoch);
+                self.drain();
+            }
+            (None, Some(epoch)) if up_to < epoch => self.step(Event::DrainEnded),
+            _ => {}
         }
     }
 
@@ -202,6 +252,9 @@ impl Driver {
         }
         if self.elector.holding().is_none() {
             self.hold = None;
+        }
+        if !self.elector.is_drained() {
+            self.drained = None;
         }
     }
 

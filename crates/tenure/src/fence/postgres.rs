@@ -24,7 +24,7 @@ use super::{Fence, FenceError, Raised};
 use crate::{
     lock::LockPlace,
     postgres_call::{BEGIN, Parameter, transact},
-    term::{Epoch, Term},
+    term::{Epoch, Scope, Term},
     timing::Timing,
 };
 
@@ -32,6 +32,7 @@ const FENCE: &str = include_str!("../../sql/postgres/fence/fence.sql");
 const RAISE: &str = include_str!("../../sql/postgres/fence/raise.sql");
 const REHEARSE: &str = include_str!("../../sql/postgres/fence/rehearse.sql");
 const END_TERM: &str = include_str!("../../sql/postgres/fence/end_term.sql");
+const DRAINED: &str = include_str!("../../sql/postgres/fence/drained.sql");
 
 /// The SQLSTATE of a refusal.
 pub const REFUSED: &str = "TN001";
@@ -212,5 +213,16 @@ impl Fence for PostgresFence {
         deadline.run(transact(&session, limit, END_TERM, &parameters)).await?;
         line.put_back(session);
         Ok(())
+    }
+
+    async fn drained_up_to(&self, scope: &Scope) -> Result<Epoch, FenceError> {
+        let mut line = self.line.lock().await;
+        let deadline = self.deadline();
+        let session = line.take(deadline).await?;
+        let scope = scope.as_str();
+        let parameters: [Parameter<'_>; 1] = [(&scope, Type::TEXT)];
+        let rows = deadline.run(session.query_typed(DRAINED, &parameters)).await?;
+        line.put_back(session);
+        Ok(rows.first().map_or(Epoch::ZERO, |row| Epoch::new(row.get("epoch"))))
     }
 }

@@ -20,7 +20,7 @@ use tenure_database::{
 use super::{Fence, FenceError, Raised};
 use crate::{
     lock::{LockError, LockPlace, sqlite_lease::LeaseFile},
-    term::{Epoch, Term},
+    term::{Epoch, Scope, Term},
     timing::Timing,
 };
 
@@ -29,6 +29,7 @@ const RAISE: &str = include_str!("../../sql/sqlite/fence/raise.sql");
 const BEGIN_TERM: &str = include_str!("../../sql/sqlite/fence/begin_term.sql");
 const END_EARLIER_TERMS: &str = include_str!("../../sql/sqlite/fence/end_earlier_terms.sql");
 const END_TERM: &str = include_str!("../../sql/sqlite/fence/end_term.sql");
+const DRAINED: &str = include_str!("../../sql/sqlite/fence/drained.sql");
 
 const LEASE_KIND: &str = "sqlite-lease";
 
@@ -154,6 +155,14 @@ impl Fence for SqliteFence {
             })
             .await?;
         Ok(())
+    }
+
+    async fn drained_up_to(&self, scope: &Scope) -> Result<Epoch, FenceError> {
+        let scope = scope.clone();
+        let looked = self.data.call(self.deadline(), move |data| {
+            data.query_row(DRAINED, [scope.as_str()], |row| row.get(0)).optional()
+        });
+        Ok(looked.await?.map_or(Epoch::ZERO, Epoch::new))
     }
 }
 

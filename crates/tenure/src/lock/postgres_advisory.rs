@@ -18,7 +18,7 @@ use tenure_database::{
     postgres::{Line, PostgresUrl, Session},
 };
 use tokio::sync::mpsc;
-use tokio_postgres::{Row, error::SqlState};
+use tokio_postgres::{Row, error::SqlState, types::ToSql};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{
@@ -26,6 +26,7 @@ use super::{
     postgres_lease::millis,
     postgres_news::{self, Pooler},
     postgres_reading,
+    processes::Processes,
 };
 use crate::{
     term::Epoch,
@@ -51,13 +52,17 @@ pub struct AdvisorySettings {
     /// How long the server lets the holder be silent before it ends the session.
     /// Default: the late threshold and twice the margin.
     pub session_silence: Option<Duration>,
+    /// Who acts in a term of this candidate. A successor on the same host that sees all of them gone does
+    /// not sit their term out. Default: nobody is named.
+    pub processes: Option<Processes>,
 }
 
 impl AdvisorySettings {
     /// The defaults for a place.
     #[must_use]
     pub fn at(url: PostgresUrl) -> Self {
-        Self { url, key: None, channel: "msp_leader_change".to_owned(), session_silence: None }
+        let channel = "msp_leader_change".to_owned();
+        Self { url, key: None, channel, session_silence: None, processes: None }
     }
 }
 
@@ -142,13 +147,31 @@ impl PostgresAdvisory {
         session: &LockSession,
         key: i64,
         floor: Epoch,
+        gone: Epoch,
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
         let (holder, scope) = (self.candidate.holder.as_str(), self.candidate.scope.as_str());
         let late_threshold_ms = self.timing.gate_open_for().as_millis() as i64;
         let margin_ms = self.timing.margin().as_secs_f64() * 1e3;
-        let floor = floor.get();
-        let bump = &session.bump_epoch;
-        session.query(bump, &[&key, &holder, &floor, &late_threshold_ms, &scope, &margin_ms]).await
+        let processes =
+            self.settings.processes.as_ref().map_or(String::new(), Processes::to_string);
+        let (floor, gone) = (floor.get(), gone.get());
+        let parameters: [&(dyn ToSql + Sync); 8] =
+            [&key, &holder, &floor, &late_threshold_ms, &scope, &margin_ms, &gone, &processes];
+        session.query(&session.bump_epoch, &parameters).await
+    }
+
+    /// The last term, if all that acted in it are seen to be gone; zero otherwise.
+    async fn gone(&self, session: &LockSession) -> Result<Epoch, LockError> {
+        let (Takeover::Wait, Some(processes)) = (self.timing.takeover(), &self.settings.processes)
+        else {
+            return Ok(Epoch::ZERO);
+        };
+        let look = async { session.query_opt(&session.predecessor, &[&self.key]).await };
+        let Some(row) = self.deadline().run(look).await? else { return Ok(Epoch::ZERO) };
+        match processes.are_gone(row.get("processes")).await {
+            true => Ok(Epoch::new(row.get("epoch"))),
+            false => Ok(Epoch::ZERO),
+        }
     }
 
     /// Does what a winner will do, to a row that never was: a session's first use of a statement and of a
@@ -161,7 +184,7 @@ impl PostgresAdvisory {
             let (_, _, _, over) = join!(
                 session.batch_execute("BEGIN"),
                 session::create_scope(session, nobody, "rehearsal"),
-                self.bump_epoch(session, nobody, Epoch::ZERO),
+                self.bump_epoch(session, nobody, Epoch::ZERO, Epoch::ZERO),
                 session.batch_execute("ROLLBACK"),
             );
             over
@@ -171,11 +194,12 @@ impl PostgresAdvisory {
 
     async fn begin_term(&self, session: &LockSession, floor: Epoch) -> Result<Grant, LockError> {
         let limit = self.timing.statement_timeout().as_millis().to_string();
+        let gone = self.gone(session).await?;
         let sent_at = BootInstant::now();
         let (_, rows) = self
             .deadline()
             .run(async {
-                let bump = self.bump_epoch(session, self.key, floor);
+                let bump = self.bump_epoch(session, self.key, floor, gone);
                 let lead = async { session.execute(&session.lead, &[&limit]).await };
                 try_join!(lead, bump)
             })

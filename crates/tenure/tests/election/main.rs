@@ -4,4 +4,6 @@
 mod advisory;
 mod lifecycle;
 mod observed;
+mod orders;
 mod scene;
+mod seen_gone;

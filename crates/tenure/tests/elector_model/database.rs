@@ -64,6 +64,8 @@ struct Row {
     epoch: Epoch,
     expires: u64,
     released: bool,
+    /// Whoever acted in it was seen to be gone.
+    gone: bool,
     /// No gate of an earlier term is open from here on; a release does not bring it forward.
     quiet_at: u64,
     /// The session that holds the lock; a lease row has none.
@@ -76,6 +78,7 @@ pub struct Database {
     lease: u64,
     takeover: Takeover,
     raise_unconditionally: bool,
+    forget_earlier_terms: bool,
     row: Option<Row>,
     fence: Option<(Epoch, Holder)>,
     pub open: Vec<Transaction>,
@@ -91,12 +94,14 @@ impl Database {
         lease: u64,
         takeover: Takeover,
         raise_unconditionally: bool,
+        forget_earlier_terms: bool,
     ) -> Self {
         Self {
             kind,
             lease,
             takeover,
             raise_unconditionally,
+            forget_earlier_terms,
             row: None,
             fence: None,
             open: Vec::new(),
@@ -158,6 +163,7 @@ impl Database {
             epoch,
             expires: now + self.lease,
             released: false,
+            gone: false,
             quiet_at,
             session: true,
         });
@@ -168,11 +174,12 @@ impl Database {
         Event::Granted { command, sent_at, epoch, settle }
     }
 
-    /// When the gates of all terms so far are shut: a holder that released has shut its own, but those
-    /// before it may have had to be sat out.
+    /// When the gates of all terms so far are shut: a holder that released or is gone has shut its own, but
+    /// those before it may have had to be sat out.
     fn quiet_at(&self) -> u64 {
         match self.row {
-            Some(row) if row.released => row.quiet_at,
+            Some(row) if row.gone && self.forget_earlier_terms => 0,
+            Some(row) if row.released || row.gone => row.quiet_at,
             Some(row) => row.quiet_at.max(row.expires),
             None => 0,
         }
@@ -257,9 +264,11 @@ impl Database {
         self.row.iter_mut().for_each(|row| row.session = false);
     }
 
-    pub fn end_session_of(&mut self, holder: Holder) {
-        if self.row.is_some_and(|row| row.holder == holder) {
-            self.end_session();
+    /// The holder's process is gone, and with it its session; a successor on its host can see that.
+    pub fn crash(&mut self, holder: Holder) {
+        if let Some(row) = self.row.as_mut().filter(|row| row.holder == holder) {
+            row.session = false;
+            row.gone = self.kind == LockKind::Session;
         }
     }
 

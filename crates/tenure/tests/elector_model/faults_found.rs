@@ -58,3 +58,11 @@ fn a_child_restarted_under_the_same_epoch_is_found() {
     let budget = Budget { child_deaths: 1, writes: 1, ..NOTHING };
     finds(Fault::ChildRestartedUnderTheSameEpoch, properties::WRITES, &lease(2, 3, budget));
 }
+
+#[test]
+fn earlier_terms_forgotten_with_a_dead_holder_are_found() {
+    let budget = Budget { crashes: 1, session_ends: 1, ..NOTHING };
+    let setting = session(Takeover::Wait, SessionEnds::AtAnyTime, budget);
+    let setting = Setting { horizon: 2, ..setting };
+    finds(Fault::EarlierTermsForgottenWithADeadHolder, properties::GATES, &setting);
+}

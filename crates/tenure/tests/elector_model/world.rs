@@ -55,6 +55,7 @@ pub enum Fault {
     UnconditionalRaise,
     ReleaseBeforeTheWorkStopped,
     ChildRestartedUnderTheSameEpoch,
+    EarlierTermsForgottenWithADeadHolder,
 }
 
 /// One tick is four units of the database's clock; a node's clock counts three, four or five.
@@ -91,9 +92,10 @@ impl Setting {
 
     pub fn start(&self) -> World {
         let unconditional = self.has(Fault::UnconditionalRaise);
+        let forgetful = self.has(Fault::EarlierTermsForgottenWithADeadHolder);
         World {
             tick: 0,
-            database: Database::new(self.lock, LEASE, self.takeover, unconditional),
+            database: Database::new(self.lock, LEASE, self.takeover, unconditional, forgetful),
             nodes: (0..self.nodes).map(|_| Node::starting(self, 0)).collect(),
             requests: Vec::new(),
             replies: Vec::new(),
@@ -333,7 +335,7 @@ impl World {
     }
 
     fn crash(&mut self, setting: &Setting, node: usize) {
-        self.database.end_session_of(self.holder(node));
+        self.database.crash(self.holder(node));
         self.nodes[node] = Node::starting(setting, self.nodes[node].start + 1);
         self.budget.crashes -= 1;
     }

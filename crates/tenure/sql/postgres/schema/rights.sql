@@ -11,6 +11,8 @@ REVOKE ALL ON FUNCTION
     tenure_server_identity(),
     tenure_create_advisory_scope(bigint, text),
     tenure_create_lease_table(text),
+    tenure_drain(text),
+    tenure_end_drain(text),
     tenure_burn_epochs(text, bigint),
     tenure_switch_lock(text)
 FROM PUBLIC;

@@ -22,6 +22,7 @@ const CREATE_SCOPE: &str = include_str!("../../../sql/postgres/advisory/create_s
 const TRY_LOCK: &str = include_str!("../../../sql/postgres/advisory/try_lock.sql");
 const WAIT_FOR_LOCK: &str = include_str!("../../../sql/postgres/advisory/wait_for_lock.sql");
 const LEAD: &str = include_str!("../../../sql/postgres/advisory/lead.sql");
+const PREDECESSOR: &str = include_str!("../../../sql/postgres/advisory/predecessor.sql");
 const BUMP_EPOCH: &str = include_str!("../../../sql/postgres/advisory/bump_epoch.sql");
 const HEARTBEAT: &str = include_str!("../../../sql/postgres/advisory/heartbeat.sql");
 const RELEASE: &str = include_str!("../../../sql/postgres/advisory/release.sql");
@@ -35,6 +36,7 @@ pub(super) struct LockSession {
     pub(super) try_lock: Statement,
     pub(super) wait_for_lock: Statement,
     pub(super) lead: Statement,
+    pub(super) predecessor: Statement,
     pub(super) bump_epoch: Statement,
     pub(super) heartbeat: Statement,
     pub(super) release: Statement,
@@ -42,15 +44,26 @@ pub(super) struct LockSession {
 
 impl LockSession {
     async fn prepare(session: Session, hold: Hold) -> Result<Self, tokio_postgres::Error> {
-        let (try_lock, wait_for_lock, lead, bump_epoch, heartbeat, release) = try_join!(
+        let (try_lock, wait_for_lock, lead, predecessor, bump_epoch, heartbeat, release) = try_join!(
             session.prepare(TRY_LOCK),
             session.prepare(WAIT_FOR_LOCK),
             session.prepare(LEAD),
+            session.prepare(PREDECESSOR),
             session.prepare(BUMP_EPOCH),
             session.prepare(HEARTBEAT),
             session.prepare(RELEASE),
         )?;
-        Ok(Self { session, hold, try_lock, wait_for_lock, lead, bump_epoch, heartbeat, release })
+        Ok(Self {
+            session,
+            hold,
+            try_lock,
+            wait_for_lock,
+            lead,
+            predecessor,
+            bump_epoch,
+            heartbeat,
+            release,
+        })
     }
 }
 

@@ -1,0 +1,3 @@
+-- The last term of a scope that an operator asked to hand over; no row for none.
+-- ?1 text: scope.
+SELECT epoch FROM tenure_drains WHERE scope = ?1

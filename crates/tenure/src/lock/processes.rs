@@ -1,0 +1,218 @@
+//! The processes that act in a term, written down so that a successor on the same host can see whether they
+//! are gone.
+//!
+//! A process number is used again, so it is told together with when the process started; and both mean
+//! something only to a reader in the same boot, the same process namespace and the same time namespace.
+//! Whoever cannot tell says that they are not gone.
+
+use std::{
+    collections::BTreeMap,
+    fmt, fs, io, process,
+    str::FromStr,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use rustix::{
+    io::Errno,
+    process::{Pid, test_kill_process},
+};
+use tenure_database::BootInstant;
+
+/// How long a successor waits for processes that are about to end: whoever has closed the lock's connection
+/// last needs a moment to leave.
+const LEAVING: Duration = Duration::from_millis(50);
+const AGAIN: Duration = Duration::from_millis(1);
+
+/// This process and those that act with it, as a list that is kept up to date and shared.
+#[derive(Clone, Debug)]
+pub struct Processes {
+    place: Place,
+    started: Arc<Mutex<BTreeMap<i32, u64>>>,
+}
+
+/// Where process numbers and their start times mean the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place(String);
+
+impl Processes {
+    /// This process alone.
+    pub fn this() -> io::Result<Self> {
+        let processes = Self { place: Place::here()?, started: Arc::default() };
+        processes.add(i32::try_from(process::id()).map_err(io::Error::other)?)?;
+        Ok(processes)
+    }
+
+    /// One more acts from now on.
+    pub fn add(&self, pid: i32) -> io::Result<()> {
+        let started = read(pid)?.ok_or_else(|| io::Error::other("no such process"))?.started;
+        self.all().insert(pid, started);
+        Ok(())
+    }
+
+    /// It is gone.
+    pub fn remove(&self, pid: i32) {
+        self.all().remove(&pid);
+    }
+
+    fn all(&self) -> std::sync::MutexGuard<'_, BTreeMap<i32, u64>> {
+        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether all of these are gone, and certainly so; those that are about to go are waited for.
+    pub(crate) async fn are_gone(&self, written: &str) -> bool {
+        let Some(written) = Written::read(written) else { return false };
+        if written.place != self.place {
+            return false;
+        }
+        let patience = BootInstant::now() + LEAVING;
+        while !written.started.iter().all(|(pid, started)| is_gone(*pid, *started)) {
+            if BootInstant::now() >= patience {
+                return false;
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+        true
+    }
+}
+
+/// What a term's row says: the place, then each process as `number@start`.
+impl fmt::Display for Processes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place.0)?;
+        self.all().iter().try_for_each(|(pid, started)| write!(f, " {pid}@{started}"))
+    }
+}
+
+struct Written {
+    place: Place,
+    started: Vec<(i32, u64)>,
+}
+
+impl Written {
+    /// `None` for what does not name a single process.
+    fn read(text: &str) -> Option<Self> {
+        let mut words = text.split(' ');
+        let place = Place(words.next()?.to_owned());
+        let started = words.map(|word| {
+            let (pid, started) = word.split_once('@')?;
+            Some((pid.parse().ok()?, started.parse().ok()?))
+        });
+        let started: Vec<_> = started.collect::<Option<_>>()?;
+        (!started.is_empty()).then_some(Self { place, started })
+    }
+}
+
+impl Place {
+    fn here() -> io::Result<Self> {
+        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+        let pids = fs::read_link("/proc/self/ns/pid")?;
+        // Older kernels have one time for all.
+        let time = fs::read_link("/proc/self/ns/time").unwrap_or_default();
+        Ok(Self(format!("{}/{}/{}", boot.trim(), pids.display(), time.display())))
+    }
+}
+
+/// One process as the kernel shows it.
+struct Seen {
+    started: u64,
+    /// It has ended, with all its threads, and its parent has not looked.
+    has_ended: bool,
+}
+
+/// A process that cannot be read, but can be told of, may be somebody else's: it is there.
+fn is_gone(pid: i32, started: u64) -> bool {
+    match read(pid) {
+        Ok(Some(seen)) => seen.started != started || seen.has_ended,
+        Ok(None) => {
+            Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
+        }
+        Err(_) => false,
+    }
+}
+
+fn read(pid: i32) -> io::Result<Option<Seen>> {
+    let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Ok(stat) => stat,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // It ended while it was being read.
+        Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let seen = parse(&stat).ok_or_else(|| io::Error::other("/proc shows something else"))?;
+    Ok(Some(seen))
+}
+
+/// The fields are numbered in proc(5): state 3, threads 20, start 22.
+fn parse(stat: &str) -> Option<Seen> {
+    // The name stands in brackets and may contain anything, brackets too.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    let fields: Vec<_> = rest.split_ascii_whitespace().collect();
+    let field = |number: usize| fields.get(number - 3).copied();
+    let threads = u64::from_str(field(20)?).ok()?;
+    let is_zombie = matches!(field(3)?, "Z" | "X");
+    Some(Seen { started: field(22)?.parse().ok()?, has_ended: is_zombie && threads <= 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    fn sleeper() -> process::Child {
+        Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap()
+    }
+
+    #[tokio::test]
+    async fn processes_are_gone_when_the_last_has_ended() {
+        let (here, mut child) = (Processes::this().unwrap(), sleeper());
+        let pid = i32::try_from(child.id()).unwrap();
+        let acting = Processes { started: Arc::default(), ..here.clone() };
+        acting.add(pid).unwrap();
+        let written = acting.to_string();
+        assert!(!here.are_gone(&written).await, "it lives");
+        child.kill().unwrap();
+        assert!(here.are_gone(&written).await, "a zombie acts no more");
+        child.wait().unwrap();
+        assert!(here.are_gone(&written).await);
+        acting.remove(pid);
+        assert!(!here.are_gone(&acting.to_string()).await, "who names nobody proves nothing");
+    }
+
+    #[tokio::test]
+    async fn another_process_with_the_same_number_is_another_process() {
+        let here = Processes::this().unwrap();
+        let (pid, started) = here.all().pop_first().unwrap();
+        let place = &here.place.0;
+        assert!(here.are_gone(&format!("{place} {pid}@{}", started + 1)).await);
+        assert!(!here.are_gone(&format!("{place} {pid}@{started}")).await);
+    }
+
+    #[tokio::test]
+    async fn what_happens_elsewhere_is_not_known() {
+        let here = Processes::this().unwrap();
+        let (pid, started) = here.all().pop_first().unwrap();
+        let place = &here.place.0;
+        for written in [
+            format!("x{place} {pid}@{}", started + 1),
+            format!("{place}x {pid}@{}", started + 1),
+            format!("{place} {pid}"),
+            place.clone(),
+            String::new(),
+        ] {
+            assert!(!here.are_gone(&written).await, "{written}");
+        }
+    }
+
+    #[test]
+    fn a_name_with_brackets_is_read_past() {
+        let stat = "7 (a) Z (b) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 3 0 4711 1 1 1";
+        let seen = parse(stat).unwrap();
+        assert_eq!((seen.started, seen.has_ended), (4711, false));
+        let (threads, one) =
+            (stat.replace(") S", ") Z"), stat.replace(") S", ") Z").replace("20 0 3", "20 0 1"));
+        assert!(!parse(&threads).unwrap().has_ended, "threads of it still run");
+        assert!(parse(&one).unwrap().has_ended);
+    }
+}
