@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::Path, time::Duration};
 
 use anyhow::{Context, Result, bail};
+use prometheus_client::registry::Registry;
 use rustix::{
     process::getpgrp,
     stdio::stdin,
@@ -13,6 +14,7 @@ use tenure::{
     election::Builder,
     fence::{PostgresFence, SqliteFence},
     lock::{
+        Processes,
         postgres_advisory::{AdvisorySettings, PostgresAdvisory},
         postgres_lease::{LeaseTable, PostgresLease},
         sqlite_lease::SqliteLease,
@@ -25,7 +27,7 @@ use tenure_database::{
     postgres::PostgresUrl,
     sqlite,
 };
-use tenure_run::{Nursery, Programs, Restart, supervise};
+use tenure_run::{Metrics, Nursery, Programs, Restart, Supervisor};
 
 use crate::database::{self, CONNECT, PATIENCE};
 
@@ -95,19 +97,28 @@ impl Run {
         let timing = self.pace.timing(self.lock)?;
         let holder = self.node_id.clone().unwrap_or_else(HolderId::fresh);
         let candidate = Candidate::new(self.scope.clone(), holder);
-        let builder = self.builder(&candidate, timing).await?;
+        let keeper = ["/proc/self/exe", KEEPER].map(OsString::from).to_vec();
+        let nursery = Nursery::new(keeper).context("cannot inherit orphans")?;
+        let builder = self.builder(&candidate, timing, nursery.processes()).await?;
+        let mut registry = Registry::default();
+        let metrics = Metrics::register(&mut registry, self.scope.as_str(), timing.margin());
         let programs = Programs {
             leader: self.leader,
             standby: self.standby,
             grace: self.pace.grace(),
             in_front: isatty(stdin()) && tcgetpgrp(stdin()).is_ok_and(|front| front == getpgrp()),
         };
-        let keeper = ["/proc/self/exe", KEEPER].map(OsString::from).to_vec();
-        let nursery = Nursery::new(keeper).context("cannot inherit orphans")?;
-        Ok(supervise(builder, &candidate, nursery, programs, self.restart).await?)
+        let supervisor =
+            Supervisor::start(builder, &candidate, nursery, programs, self.restart, metrics)?;
+        Ok(supervisor.run().await?)
     }
 
-    async fn builder(&self, candidate: &Candidate, timing: Timing) -> Result<Builder> {
+    async fn builder(
+        &self,
+        candidate: &Candidate,
+        timing: Timing,
+        processes: &Processes,
+    ) -> Result<Builder> {
         let candidate = candidate.clone();
         match (&self.db, self.lock) {
             (DatabaseUrl::Sqlite(data), LockChoice::Lease) => {
@@ -130,7 +141,10 @@ impl Run {
             (DatabaseUrl::Postgres(url), LockChoice::Advisory) => {
                 prepare_server(url).await?;
                 let place = (**url).clone();
-                let settings = AdvisorySettings::at(place.clone());
+                let settings = AdvisorySettings {
+                    processes: Some(processes.clone()),
+                    ..AdvisorySettings::at(place.clone())
+                };
                 let lock = PostgresAdvisory::new(settings, candidate.clone(), timing)?;
                 let fence = PostgresFence::new(place, timing);
                 Ok(Election::builder(candidate, timing, lock).fence(fence))

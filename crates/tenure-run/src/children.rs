@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, broadcast, mpsc};
 
 use crate::{
     kept::{End, Idle, Kept, Nursery, StartError},
+    observe::Metrics,
     orders::{Exit, Program},
     standby::Standby,
     token_file::TokenFile,
@@ -54,7 +55,11 @@ pub(crate) struct Children {
     node_id: String,
     token: TokenFile,
     /// A keeper that waits for the next term, so that only the child is to be started then.
+    ///
+    /// It is named with the term that it keeps the child of: a successor on this host looks whether it is
+    /// gone. So no term gets a keeper that was started after it was won.
     spare: Mutex<Option<Idle>>,
+    metrics: Metrics,
     standby: Option<Standby>,
     signals: broadcast::Sender<i32>,
     outcomes: mpsc::UnboundedSender<Outcome>,
@@ -66,6 +71,7 @@ impl Children {
         programs: Programs,
         scope: &str,
         node_id: &str,
+        metrics: Metrics,
         signals: broadcast::Sender<i32>,
         outcomes: mpsc::UnboundedSender<Outcome>,
     ) -> io::Result<Self> {
@@ -76,6 +82,7 @@ impl Children {
             programs,
             scope: scope.to_owned(),
             node_id: node_id.to_owned(),
+            metrics,
             standby: None,
             signals,
             outcomes,
@@ -118,16 +125,27 @@ impl Children {
     async fn start(&self, tenure: &Tenure) -> Result<Kept, StartError> {
         let until = *tenure.until.borrow();
         let arguments = self.programs.leader.clone();
-        let refused =
-            |source| StartError::System { program: self.programs.leader.join(" "), source };
-        self.token.write(&tenure.term, until).map_err(refused)?;
+        let name = || self.programs.leader.join(" ");
+        let written = self.token.write(&tenure.term, until);
+        written.map_err(|source| StartError::System { program: name(), source })?;
         let program = self.program(arguments, "leader", Some(&tenure.term), Some(until));
-        let idle = match self.spare.lock().await.take() {
-            Some(idle) => idle,
-            None => self.nursery.keeper().map_err(refused)?,
-        };
+        let idle = self.spare.lock().await.take();
+        let idle = idle.ok_or_else(|| StartError::KeeperLost { program: name() })?;
         let hold = tenure.hold.as_ref().map(AsFd::as_fd);
-        idle.run(&program, io::stdin().as_fd(), hold).await
+        let kept = idle.run(&program, io::stdin().as_fd(), hold).await?;
+        self.metrics.started();
+        Ok(kept)
+    }
+
+    /// Makes sure that a keeper waits; whether the one that was there still does.
+    async fn keep_a_spare(&self) -> io::Result<bool> {
+        let mut spare = self.spare.lock().await;
+        if spare.as_mut().is_some_and(Idle::is_there) {
+            return Ok(true);
+        }
+        *spare = None;
+        *spare = Some(self.nursery.keeper()?);
+        Ok(false)
     }
 
     /// Follows the child until it ends or its term does. How it ended if it did, and whether the term did.
@@ -160,6 +178,7 @@ impl Children {
         };
         let (exit, was_stopped) = self.follow(&mut kept, &mut tenure).await;
         let (late_exit, lag) = kept.stop().await;
+        self.metrics.stopped(lag);
         let exit = exit.or(late_exit);
         tracing::info!(target: "tenure", ?exit, was_stopped, ?lag, "child_ended");
         Outcome::Ended { exit, was_stopped }
@@ -181,7 +200,10 @@ impl Work for OfTerms {
     /// The standby is proven dead before the leader's child starts.
     async fn prepare(&self, _: &Term) -> Result<(), WorkError> {
         self.0.end_standby().await;
-        Ok(())
+        match self.0.keep_a_spare().await? {
+            true => Ok(()),
+            false => Err("the keeper has ended; the next term has a new one".into()),
+        }
     }
 
     async fn lead(&self, tenure: Tenure) {
@@ -193,10 +215,8 @@ impl Work for OfTerms {
     async fn ended(&self, _: &Term) {
         let children = &self.0;
         children.token.remove();
-        let mut spare = children.spare.lock().await;
-        if spare.is_none() {
-            // Without one the next term starts its own.
-            *spare = children.nursery.keeper().ok();
+        if let Err(error) = children.keep_a_spare().await {
+            tracing::error!(target: "tenure", %error, "keeper_not_started");
         }
         if let Some(standby) = &children.standby {
             standby.resume();

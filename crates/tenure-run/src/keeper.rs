@@ -204,6 +204,11 @@ impl Keeper {
         self.hold = hold;
         self.grace = program.grace;
         self.until = program.until.map(BootInstant::from_nanos);
+        // The order may be old: this process was frozen, or its supervisor.
+        if self.until.is_some_and(|until| until <= BootInstant::now()) {
+            self.stage = Stage::Asked { since: BootInstant::now() };
+            return self.report(&Report::TooLate);
+        }
         match Self::spawn(program, input) {
             Ok(pid) => {
                 self.child = Some(pid);

@@ -17,6 +17,7 @@ use std::{
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
 };
+use tenure::lock::Processes;
 use tenure_database::BootInstant;
 use tokio::{io::Interest, net::UnixStream};
 
@@ -27,6 +28,8 @@ use crate::{
 
 /// What a keeper that is alive needs on top of the grace.
 const PATIENCE: Duration = Duration::from_millis(150);
+/// How long a keeper that is alive may take to start a child.
+const STARTING: Duration = Duration::from_secs(2);
 /// How often a supervisor looks again for whoever is left.
 const AGAIN: Duration = Duration::from_millis(5);
 
@@ -35,6 +38,8 @@ const AGAIN: Duration = Duration::from_millis(5);
 pub struct Nursery {
     keeper: Vec<OsString>,
     keepers: Arc<Mutex<HashSet<Pid>>>,
+    /// This process and its keepers: once they are gone, so are their children.
+    processes: Processes,
 }
 
 impl Nursery {
@@ -42,7 +47,13 @@ impl Nursery {
     /// on this process inherits the orphans below it.
     pub fn new(keeper: Vec<OsString>) -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
-        Ok(Self { keeper, keepers: Arc::default() })
+        Ok(Self { keeper, keepers: Arc::default(), processes: Processes::this()? })
+    }
+
+    /// Who acts for this process: itself, and its keepers.
+    #[must_use]
+    pub fn processes(&self) -> &Processes {
+        &self.processes
     }
 
     /// Starts a keeper that waits for its child, so that only the child is to be started later.
@@ -56,12 +67,15 @@ impl Nursery {
         let process = Command::new(program).args(arguments).stdin(Stdio::from(theirs)).spawn()?;
         let pid = Pid::from_child(&process);
         self.known().insert(pid);
-        Ok(Idle(Keeper {
-            nursery: self.clone(),
-            channel: UnixStream::from_std(ours)?,
-            process,
-            pid,
-        }))
+        let channel = UnixStream::from_std(ours)?;
+        let idle = Idle(Keeper { nursery: self.clone(), channel, process, pid });
+        self.processes.add(pid.as_raw_pid())?;
+        Ok(idle)
+    }
+
+    fn forget(&self, keeper: Pid) {
+        self.known().remove(&keeper);
+        self.processes.remove(keeper.as_raw_pid());
     }
 
     fn known(&self) -> std::sync::MutexGuard<'_, HashSet<Pid>> {
@@ -122,15 +136,26 @@ pub enum StartError {
         #[source]
         source: io::Error,
     },
-    /// The keeper has ended or does not answer.
-    #[error("the keeper of {program} has ended")]
-    KeeperEnded {
+    /// Until when it may act had passed when the keeper was told.
+    #[error("the time of {program} was over before it started")]
+    TooLate {
+        /// The program.
+        program: String,
+    },
+    /// The keeper has ended or does not answer; another one may do.
+    #[error("the keeper of {program} has ended or does not answer")]
+    KeeperLost {
         /// The program.
         program: String,
     },
 }
 
 impl Idle {
+    /// Whether it still waits.
+    pub fn is_there(&mut self) -> bool {
+        matches!(self.0.process.try_wait(), Ok(None))
+    }
+
     /// Starts the child with this standard input. While `hold` is open, the lock is not freed; the keeper
     /// gets a duplicate.
     pub async fn run(
@@ -143,7 +168,10 @@ impl Idle {
         let name = program.arguments.first().cloned().unwrap_or_default();
         let files: Vec<_> = [Some(input), hold].into_iter().flatten().collect();
         let report = match orders::send(&keeper.channel, &Order::Run(program.clone()), &files) {
-            Ok(()) => keeper.hear().await,
+            Ok(()) => tokio::select! {
+                report = keeper.hear() => report,
+                () = tokio::time::sleep(STARTING) => None,
+            },
             Err(_) => None,
         };
         match report {
@@ -151,7 +179,12 @@ impl Idle {
             Some(Report::CannotStart { reason, found }) => {
                 Err(StartError::Refused { program: name, reason, found })
             }
-            _ => Err(StartError::KeeperEnded { program: name }),
+            Some(Report::TooLate) => Err(StartError::TooLate { program: name }),
+            _ => {
+                // Frozen, it may have the order still before it, or have obeyed.
+                keeper.end_by_hand().await;
+                Err(StartError::KeeperLost { program: name })
+            }
         }
     }
 }
@@ -199,22 +232,25 @@ impl Kept {
                 Some(Report::Exited { exit, was_asked: false }) => return End::ByItself(exit),
                 Some(Report::Exited { exit, was_asked: true }) => return End::Asked(exit),
                 Some(Report::Gone { .. }) | None => return End::Unknown,
-                Some(Report::Started { .. } | Report::CannotStart { .. }) => {}
+                Some(Report::Started { .. } | Report::CannotStart { .. } | Report::TooLate) => {}
             }
         }
     }
 
     /// Ends the child and all that it has started. Returns when nothing of it lives: how the child ended,
-    /// if that was heard, and how long it took.
+    /// if that was heard, and how long it took from when the first of us began to end it.
     pub async fn stop(mut self) -> (Option<Exit>, Duration) {
         let since = BootInstant::now();
-        let mut exit = None;
+        let (mut exit, mut told) = (None, Duration::ZERO);
         let _ = self.keeper.tell(&Order::Stop);
         let is_gone = async {
             loop {
                 match self.keeper.hear().await {
                     Some(Report::Exited { exit: how, .. }) => exit = Some(how),
-                    Some(Report::Gone { .. }) => return true,
+                    Some(Report::Gone { lag }) => {
+                        told = lag;
+                        return true;
+                    }
                     Some(_) => {}
                     None => return false,
                 }
@@ -232,7 +268,7 @@ impl Kept {
                 self.keeper.end_by_hand().await;
             }
         }
-        (exit, BootInstant::now().since(since))
+        (exit, BootInstant::now().since(since).max(told))
     }
 }
 
@@ -273,14 +309,14 @@ impl Keeper {
         while matches!(self.process.try_wait(), Ok(None)) {
             tokio::time::sleep(AGAIN).await;
         }
-        self.nursery.known().remove(&self.pid);
+        self.nursery.forget(self.pid);
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
         // The end of the channel tells a keeper to end its child, and the zombie is buried with the next.
-        self.nursery.known().remove(&self.pid);
+        self.nursery.forget(self.pid);
         let _ = waitpid(Some(self.pid), WaitOptions::NOHANG);
     }
 }

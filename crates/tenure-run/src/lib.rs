@@ -8,12 +8,13 @@
 //! ```
 //!
 //! [`keeper`] is the process in between, [`kept`] the supervisor's hold on it, [`orders`] what they say to
-//! each other, [`family`] who descends from whom. [`supervise`] puts them under an election.
+//! each other, [`family`] who descends from whom. [`Supervisor`] puts them under an election.
 
 mod children;
 pub mod family;
 pub mod keeper;
 pub mod kept;
+mod observe;
 pub mod orders;
 mod standby;
 mod supervisor;
@@ -22,6 +23,7 @@ mod token_file;
 pub use self::{
     children::Programs,
     kept::{End, Idle, Kept, Nursery, StartError},
+    observe::Metrics,
     orders::{Exit, Program},
-    supervisor::{Restart, SuperviseError, supervise},
+    supervisor::{Restart, SuperviseError, Supervisor},
 };

@@ -67,6 +67,8 @@ pub enum Report {
     Started { pid: i32 },
     /// The child could not be started.
     CannotStart { reason: String, found: bool },
+    /// The child was not started: until when it may act had passed.
+    TooLate,
     /// The child has ended, by itself or because it was asked to; others that it started may still live.
     Exited { exit: Exit, was_asked: bool },
     /// Nothing that was started here lives any more; so long after the end began.

@@ -4,7 +4,7 @@ use std::{future::Future, io, pin::pin, sync::Arc};
 
 use rustix::process::Signal as Signals;
 use tenure::{
-    Candidate,
+    Candidate, Election,
     election::{self, ElectionEnded},
 };
 use tokio::{
@@ -15,6 +15,7 @@ use tokio::{
 use crate::{
     children::{Children, OfTerms, Outcome, Programs},
     kept::{Nursery, StartError},
+    observe::Metrics,
     orders::Exit,
 };
 
@@ -47,56 +48,98 @@ const NOT_STARTED: u8 = 126;
 /// How a child ended is not known.
 const NOT_KNOWN: u8 = 125;
 
-/// Contends, and runs the programs as the election tells, until the leader's child ends and is not to be run
-/// again, or until this process is told to stop. Returns the code to exit with.
-pub async fn supervise(
-    builder: election::Builder,
-    candidate: &Candidate,
-    nursery: Nursery,
-    programs: Programs,
+/// An election, and the programs that run as it tells.
+pub struct Supervisor {
+    election: Election,
+    children: Arc<Children>,
     restart: Restart,
-) -> Result<u8, SuperviseError> {
-    // From here on a signal is heard, and nothing was started before.
-    let mut told = Told::new()?;
-    let in_front = programs.in_front;
-    let (signals, _) = broadcast::channel(64);
-    let (outcomes, mut ended) = mpsc::unbounded_channel();
-    let (scope, node_id) = (candidate.scope.as_str(), candidate.holder.as_str());
-    let children = Children::new(nursery, programs, scope, node_id, signals.clone(), outcomes)?;
-    let children = Arc::new(children);
-    let mut election = builder.work(OfTerms(Arc::clone(&children))).start()?;
-    let mut code = loop {
-        tokio::select! {
-            Some(outcome) = ended.recv() => {
-                if let Some(code) = verdict(&outcome, restart) {
-                    break code;
-                }
+    in_front: bool,
+    told: Told,
+    signals: broadcast::Sender<i32>,
+    ended: mpsc::UnboundedReceiver<Outcome>,
+}
+
+impl Supervisor {
+    /// Begins to contend.
+    pub fn start(
+        builder: election::Builder,
+        candidate: &Candidate,
+        nursery: Nursery,
+        programs: Programs,
+        restart: Restart,
+        metrics: Metrics,
+    ) -> Result<Self, SuperviseError> {
+        // From here on a signal is heard, and nothing was started before.
+        let told = Told::new()?;
+        let in_front = programs.in_front;
+        let (signals, _) = broadcast::channel(64);
+        let (outcomes, ended) = mpsc::unbounded_channel();
+        let (scope, node_id) = (candidate.scope.as_str(), candidate.holder.as_str());
+        let children =
+            Children::new(nursery, programs, scope, node_id, metrics, signals.clone(), outcomes)?;
+        let children = Arc::new(children);
+        let election = builder.work(OfTerms(Arc::clone(&children))).start()?;
+        Ok(Self { election, children, restart, in_front, told, signals, ended })
+    }
+
+    /// The election, for whoever shows it or drains it.
+    #[must_use]
+    pub fn election(&self) -> election::Handle {
+        self.election.handle()
+    }
+
+    /// Runs until the leader's child ends and is not to be run again, or until this process is told to stop.
+    /// Returns the code to exit with.
+    pub async fn run(mut self) -> Result<u8, SuperviseError> {
+        let mut code = match self.until_over().await {
+            Ok(code) => code,
+            Err(error) => {
+                self.children.end_standby().await;
+                return Err(error.into());
             }
-            failed = election.ended() => {
-                children.end_standby().await;
-                failed?;
-                return Ok(0);
-            }
-            number = told.next() => {
-                // The keeper asks with SIGTERM itself, and a terminal has told the child what it tells us.
-                let is_told = number == TERM || in_front && is_farewell(number);
-                if !is_told {
-                    let _ = signals.send(number);
+        };
+        // In order: gate shut, child dead, term released. And whoever stood by ends too.
+        let Self { election, children, mut told, signals, mut ended, .. } = self;
+        let mut stopping = pin!(election.stop());
+        hurried(&mut stopping, &mut told, &signals).await?;
+        children.end_standby().await;
+        if let Ok(outcome) = ended.try_recv() {
+            code = exit_code(&outcome);
+        }
+        Ok(code)
+    }
+
+    async fn until_over(&mut self) -> Result<u8, ElectionEnded> {
+        loop {
+            tokio::select! {
+                Some(outcome) = self.ended.recv() => {
+                    if let Some(code) = verdict(&outcome, self.restart) {
+                        return Ok(code);
+                    }
                 }
-                if is_farewell(number) {
-                    break if number == TERM { 0 } else { Exit::Signal(number).code() };
+                ended = self.election.ended() => {
+                    ended?;
+                    return Ok(0);
+                }
+                number = self.told.next() => {
+                    self.pass_on(number);
+                    if is_farewell(number) {
+                        return Ok(if number == TERM { 0 } else { Exit::Signal(number).code() });
+                    }
                 }
             }
         }
-    };
-    // In order: gate shut, child dead, term released. And whoever stood by ends too.
-    let mut stopping = pin!(election.stop());
-    hurried(&mut stopping, &mut told, &signals).await?;
-    children.end_standby().await;
-    if let Ok(outcome) = ended.try_recv() {
-        code = exit_code(&outcome);
     }
-    Ok(code)
+
+    /// To the child, unless it is told otherwise: the keeper asks with SIGTERM itself, and a terminal has told
+    /// the child what it tells us.
+    fn pass_on(&self, number: i32) {
+        let is_told = number == TERM || self.in_front && is_farewell(number);
+        if !is_told {
+            // Nobody listens when there is no child.
+            let _ = self.signals.send(number);
+        }
+    }
 }
 
 /// A second word of the kind kills the child at once.
@@ -118,6 +161,8 @@ async fn hurried(
 /// The code to exit with, unless the program is to be run again: here, or by whoever leads next.
 fn verdict(outcome: &Outcome, restart: Restart) -> Option<u8> {
     let is_over = match outcome {
+        // The next term has another keeper, and another time.
+        Outcome::NotStarted(StartError::KeeperLost { .. } | StartError::TooLate { .. }) => false,
         Outcome::NotStarted(_) => true,
         Outcome::Ended { was_stopped: true, .. } => false,
         Outcome::Ended { exit, .. } => !restart.applies_to(*exit),

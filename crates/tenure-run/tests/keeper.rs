@@ -323,3 +323,40 @@ async fn the_locks_connection_is_held_until_nobody_is_left() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_child_whose_time_is_over_is_not_started() {
+    let scene = Scene::new();
+    let until = Some(BootInstant::now().as_nanos());
+    let late = Program { until, ..scene.program("touch started") };
+    let input = File::open("/dev/null").unwrap();
+    let refused = scene.nursery.keeper().unwrap().run(&late, input.as_fd(), None).await;
+    assert!(matches!(refused, Err(StartError::TooLate { .. })), "{refused:?}");
+    assert!(!scene.path("started").exists());
+}
+
+#[tokio::test]
+async fn a_keeper_that_is_frozen_before_it_starts_the_child_is_given_up() {
+    let scene = Scene::new();
+    let mut idle = scene.nursery.keeper().unwrap();
+    assert!(idle.is_there());
+    let keeper = family::descendants(rustix::process::getpid(), &Default::default());
+    assert_eq!(keeper.len(), 1);
+    kill_process(keeper[0], Signal::STOP).unwrap();
+    let input = File::open("/dev/null").unwrap();
+    let program = scene.program("touch started");
+    let lost = idle.run(&program, input.as_fd(), None).await;
+    assert!(matches!(lost, Err(StartError::KeeperLost { .. })), "{lost:?}");
+    assert_gone(&keeper);
+    assert!(!scene.path("started").exists());
+}
+
+#[tokio::test]
+async fn a_keeper_that_was_killed_while_it_waited_is_noticed() {
+    let scene = Scene::new();
+    let mut idle = scene.nursery.keeper().unwrap();
+    let keeper = family::descendants(rustix::process::getpid(), &Default::default());
+    kill_process(keeper[0], Signal::KILL).unwrap();
+    let idle = std::sync::Mutex::new(&mut idle);
+    eventually_true("it is not there", secs(5), async || !idle.lock().unwrap().is_there()).await;
+}
