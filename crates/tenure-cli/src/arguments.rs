@@ -2,18 +2,21 @@
 
 mod help;
 
-use std::{env, process::ExitCode, time::Duration};
+use std::{env, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use jiff::SignedDuration;
-use tenure::{DatabaseUrl, HolderId, Scope, Takeover};
+use reqwest::Url;
+use tenure::{AdvisoryEnvironment, DatabaseUrl, HolderId, Scope, Takeover};
 use tenure_database::UrlError;
+use tenure_http::{Address, Token};
 use tenure_run::Restart;
 
 use crate::{
+    drain::{Drain, Whom},
     migrate::{Channel, Migrate, Place, Server},
-    run::{LockChoice, Pace, Run},
+    run::{Http, LockChoice, Pace, Run},
     scope::{Change, What},
     status::Question,
 };
@@ -58,6 +61,13 @@ enum TypedCommand {
     /// database's clock. EPOCH is the holder's term; FENCE is the highest term that may write.
     #[command(after_help = help::STATUS)]
     Status(TypedStatus),
+    /// Make a leader hand over, and keep it out until told otherwise
+    ///
+    /// By --url the node that answers there, by --scope whoever leads it, through the database. The work of
+    /// its term ends first; then another node takes over, at once. A drained node contends again after
+    /// --undo, or by itself when nobody took over.
+    #[command(after_help = help::DRAIN)]
+    Drain(TypedDrain),
     /// Change a scope by hand, as an operator
     #[command(subcommand, after_help = help::SCOPE)]
     Scope(TypedScope),
@@ -68,9 +78,12 @@ struct TypedRun {
     /// What is led; copies with the same scope and database keep each other out
     #[arg(long)]
     scope: String,
-    /// What decides who leads: a lease that must be renewed, or Postgres's advisory lock
+    /// What decides who leads: a lease that must be renewed, Postgres's advisory lock, or etcd
     #[arg(long, value_enum, default_value_t = TypedLock::Lease)]
     lock: TypedLock,
+    /// The members of the cluster, for --lock etcd
+    #[arg(long, value_name = "ENDPOINTS", env = "TENURE_ETCD", value_delimiter = ',')]
+    etcd: Vec<String>,
     /// How long a leader that falls silent keeps the others waiting
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     lease: Duration,
@@ -86,6 +99,12 @@ struct TypedRun {
     /// How long CMD has between SIGTERM and SIGKILL [default: a quarter of the lease, at most 2s]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     term_grace: Option<Duration>,
+    /// Serve health, role, metrics and a status page: PORT on loopback, or HOST:PORT
+    #[arg(long, value_name = "ADDR")]
+    http: Option<Address>,
+    /// A file with the token that whoever drains this copy over HTTP must bring
+    #[arg(long, value_name = "FILE", requires = "http")]
+    token_file: Option<PathBuf>,
     /// The name of this copy [default: host, process and chance]
     #[arg(long, value_name = "ID")]
     node_id: Option<String>,
@@ -101,6 +120,7 @@ struct TypedRun {
 enum TypedLock {
     Lease,
     Advisory,
+    Etcd,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -152,6 +172,26 @@ struct TypedStatus {
     json: bool,
 }
 
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("whom").required(true).args(["url", "scope"]))]
+struct TypedDrain {
+    /// Where the node serves HTTP, say http://localhost:8080
+    #[arg(long, value_name = "URL")]
+    url: Option<Url>,
+    /// The scope whose leader is to hand over
+    #[arg(long, value_name = "SCOPE")]
+    scope: Option<String>,
+    /// Let whoever was drained the same way contend again
+    #[arg(long)]
+    undo: bool,
+    /// A file with the node's token
+    #[arg(long, value_name = "FILE", requires = "url")]
+    token_file: Option<PathBuf>,
+    /// How long to wait for the hand-over; 0s only asks
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
+    wait: Duration,
+}
+
 #[derive(Debug, Subcommand)]
 enum TypedScope {
     /// Move the fence of a scope ahead, after a restore or an unclean failover
@@ -190,6 +230,7 @@ pub enum Meant {
     Run(Box<Run>),
     Migrate(Migrate),
     Status(Question),
+    Drain(Drain),
     Change(Change),
 }
 
@@ -239,6 +280,7 @@ impl Typed {
             TypedCommand::Run(typed) => Meant::Run(Box::new(typed.meaning(db)?)),
             TypedCommand::Migrate(typed) => Meant::Migrate(typed.meaning(db)?),
             TypedCommand::Status(typed) => Meant::Status(typed.meaning(db)?),
+            TypedCommand::Drain(typed) => Meant::Drain(typed.meaning(db)?),
             TypedCommand::Scope(typed) => Meant::Change(typed.meaning(db)?),
         })
     }
@@ -257,7 +299,11 @@ impl TypedRun {
     fn meaning(self, db: DatabaseUrl) -> Result<Run> {
         let lock = match self.lock {
             TypedLock::Lease => LockChoice::Lease,
-            TypedLock::Advisory => LockChoice::Advisory,
+            TypedLock::Advisory => LockChoice::Advisory(Box::new(AdvisoryEnvironment::read()?)),
+            TypedLock::Etcd if self.etcd.is_empty() => {
+                bail!("--lock etcd needs --etcd ENDPOINTS (or TENURE_ETCD), say localhost:2379")
+            }
+            TypedLock::Etcd => LockChoice::Etcd(self.etcd),
         };
         let takeover = match self.takeover {
             TypedTakeover::Wait => Takeover::Wait,
@@ -269,7 +315,8 @@ impl TypedRun {
             TypedRestart::Always => Restart::Always,
         };
         let pace = Pace { lease: self.lease, term_grace: self.term_grace, takeover };
-        pace.timing(lock)?;
+        pace.timing(&lock)?;
+        let token = self.token_file.as_deref().map(Token::read).transpose()?;
         let standby = self.standby.map(|typed| words(&typed, self.shell)).transpose();
         Ok(Run {
             db,
@@ -283,6 +330,7 @@ impl TypedRun {
             },
             standby: standby.context("--standby")?,
             restart,
+            http: self.http.map(|address| Http { address, token }),
         })
     }
 }
@@ -322,6 +370,24 @@ impl TypedStatus {
     fn meaning(self, db: DatabaseUrl) -> Result<Question> {
         let scope = self.scope.map(Scope::new).transpose().context("--scope")?;
         Ok(Question { db, scope, terms: self.terms.into(), json: self.json })
+    }
+}
+
+impl TypedDrain {
+    fn meaning(self, db: DatabaseUrl) -> Result<Drain> {
+        let whom = match (self.url, self.scope) {
+            (Some(url), _) => {
+                if !["http", "https"].contains(&url.scheme()) || !url.has_host() {
+                    bail!("--url must be http://HOST:PORT or https://HOST:PORT");
+                }
+                Whom::Url { url, token_file: self.token_file }
+            }
+            (None, scope) => {
+                let scope = Scope::new(scope.unwrap_or_default()).context("--scope")?;
+                Whom::Scope { db, scope }
+            }
+        };
+        Ok(Drain { whom, undo: self.undo, wait: self.wait })
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod database;
+mod drain;
 mod migrate;
 mod output;
 mod run;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
 async fn carry_out(meant: Meant) -> Result<ExitCode> {
     match meant {
         Meant::Run(run) => return Ok(run.run().await?.into()),
+        Meant::Drain(drain) => drain.run().await?,
         Meant::Migrate(migrate) => migrate.run().await?,
         Meant::Status(question) => question.answer().await?,
         Meant::Change(change) => change.run().await?,

@@ -108,6 +108,10 @@ impl Children {
             ("TENURE_ROLE", Some(role.to_owned())),
             ("TENURE_EPOCH", term.map(|term| term.epoch().to_string())),
             ("TENURE_TOKEN_FILE", token),
+            // Those are for the supervisor: a child must not speak to systemd in its name.
+            ("NOTIFY_SOCKET", None),
+            ("WATCHDOG_USEC", None),
+            ("WATCHDOG_PID", None),
         ]);
         Program {
             arguments,

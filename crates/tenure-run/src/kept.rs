@@ -8,7 +8,7 @@ use std::{
     collections::HashSet,
     ffi::OsString,
     io,
-    os::fd::BorrowedFd,
+    os::{fd::BorrowedFd, unix::process::CommandExt},
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -30,6 +30,8 @@ use crate::{
 const PATIENCE: Duration = Duration::from_millis(150);
 /// How long a keeper that is alive may take to start a child.
 const STARTING: Duration = Duration::from_secs(2);
+/// What `ps` shows.
+const NAME: &str = "tenure";
 /// How often a supervisor looks again for whoever is left.
 const AGAIN: Duration = Duration::from_millis(5);
 
@@ -64,7 +66,9 @@ impl Nursery {
         let (ours, theirs) = orders::channel()?;
         let ours = std::os::unix::net::UnixStream::from(ours);
         ours.set_nonblocking(true)?;
-        let process = Command::new(program).args(arguments).stdin(Stdio::from(theirs)).spawn()?;
+        let mut keeper = Command::new(program);
+        keeper.arg0(NAME).args(arguments).stdin(Stdio::from(theirs));
+        let process = keeper.spawn()?;
         let pid = Pid::from_child(&process);
         self.known().insert(pid);
         let channel = UnixStream::from_std(ours)?;

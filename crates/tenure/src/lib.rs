@@ -20,7 +20,7 @@ pub mod schema;
 pub mod term;
 pub mod timing;
 
-pub use advisory_environment::{LeaderElectionService, LeaderStateChanged};
+pub use advisory_environment::{AdvisoryEnvironment, LeaderElectionService, LeaderStateChanged};
 pub use election::{Election, ElectionEnded, Leadership, NoWork, Role, Tenure, Work};
 pub use gate::{LeaderGate, LeaderToken, NotLeader};
 pub use lock::Candidate;

@@ -26,6 +26,7 @@ Examples:
   export TENURE_DB=postgres://owner@db/app
   tenure migrate --grant-to app                 prepare a server, for services that connect as app
   tenure status                                 who leads, for how long still, and who did before
+  tenure drain --scope report                   make its leader hand over
   tenure scope burn-epochs --scope billing      after a restore from a backup
 
 TENURE_LOG chooses what is logged to stderr, as in TENURE_LOG=tenure=debug; by default warnings.
@@ -81,6 +82,18 @@ States:
 
 ",
     exit_codes!("done", " (an unknown scope, a missing schema)")
+);
+
+pub const DRAIN: &str = concat!(
+    "\
+Examples:
+  tenure drain --scope report               whoever leads it hands over, within seconds
+  tenure drain --scope report --undo        and may lead again
+  tenure drain --url http://localhost:8080  this node, before it is stopped
+  tenure drain --url http://node-7:8080 --token-file /etc/tenure/token
+
+",
+    exit_codes!("handed over, or nobody led", " (no hand-over in time, an unknown scope)")
 );
 
 pub const SCOPE: &str = concat!(

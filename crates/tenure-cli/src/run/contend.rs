@@ -1,0 +1,135 @@
+//! The election of a supervisor: its lock, and the fence in the database that holds the data.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use tenure::{
+    AdvisoryEnvironment, Candidate, DatabaseUrl, Election, Timing,
+    election::Builder,
+    fence::{PostgresFence, SqliteFence},
+    lock::{
+        Processes,
+        postgres_advisory::{AdvisorySettings, PostgresAdvisory},
+        postgres_lease::{LeaseTable, PostgresLease},
+        sqlite_lease::SqliteLease,
+    },
+    schema,
+};
+use tenure_database::{
+    Deadline,
+    migrate::{self, Standing},
+    postgres::PostgresUrl,
+    sqlite,
+};
+
+use super::LockChoice;
+use crate::database::{self, CONNECT, PATIENCE};
+
+/// Who contends, and how.
+pub struct Contender<'r> {
+    pub db: &'r DatabaseUrl,
+    pub lock: &'r LockChoice,
+    pub candidate: Candidate,
+    pub timing: Timing,
+    pub processes: &'r Processes,
+}
+
+impl Contender<'_> {
+    /// Makes the schema where it is missing, and everything ready to be started.
+    pub async fn builder(self) -> Result<Builder> {
+        match self.db {
+            DatabaseUrl::Sqlite(data) => {
+                prepare_file(data)?;
+                let fence = SqliteFence::new(data, self.timing)?;
+                Ok(self.on_file(data)?.fence(fence))
+            }
+            DatabaseUrl::Postgres(url) => {
+                prepare_server(url).await?;
+                let fence = PostgresFence::new((**url).clone(), self.timing);
+                Ok(self.on_server(url)?.fence(fence))
+            }
+        }
+    }
+
+    fn on_file(self, data: &Path) -> Result<Builder> {
+        let Self { candidate, timing, lock, .. } = self;
+        match lock {
+            LockChoice::Lease => {
+                let lock = SqliteLease::new(data, candidate.clone(), timing)?;
+                Ok(Election::builder(candidate, timing, lock))
+            }
+            LockChoice::Advisory(_) => bail!("--lock advisory needs Postgres (--db postgres://…)"),
+            LockChoice::Etcd(endpoints) => etcd(endpoints, candidate, timing),
+        }
+    }
+
+    fn on_server(self, url: &PostgresUrl) -> Result<Builder> {
+        let Self { candidate, timing, lock, processes, .. } = self;
+        match lock {
+            LockChoice::Lease => {
+                let table = LeaseTable::default();
+                let lock = PostgresLease::new(url.clone(), table, candidate.clone(), timing)?;
+                Ok(Election::builder(candidate, timing, lock))
+            }
+            LockChoice::Advisory(environment) => {
+                advisory(environment, url, processes, candidate, timing)
+            }
+            LockChoice::Etcd(endpoints) => etcd(endpoints, candidate, timing),
+        }
+    }
+}
+
+fn advisory(
+    environment: &AdvisoryEnvironment,
+    url: &PostgresUrl,
+    processes: &Processes,
+    candidate: Candidate,
+    timing: Timing,
+) -> Result<Builder> {
+    let settings =
+        AdvisorySettings { processes: Some(processes.clone()), ..environment.lock(Some(url))? };
+    let lock = PostgresAdvisory::new(settings, candidate.clone(), timing)?;
+    // Whoever starts a command asks for it to contend, unless it is told not to.
+    let enabled = environment.enabled.unwrap_or(true);
+    let builder = Election::builder(candidate, timing, lock).enabled(enabled);
+    Ok(match environment.stale_after {
+        Some(age) => builder.warn_when_stale(age),
+        None => builder,
+    })
+}
+
+#[cfg(feature = "etcd")]
+fn etcd(endpoints: &[String], candidate: Candidate, timing: Timing) -> Result<Builder> {
+    use tenure::lock::etcd::{EtcdLock, EtcdSettings};
+    let lock = EtcdLock::new(EtcdSettings::at(endpoints.to_vec()), candidate.clone(), timing)?;
+    Ok(Election::builder(candidate, timing, lock))
+}
+
+#[cfg(not(feature = "etcd"))]
+fn etcd(_: &[String], _: Candidate, _: Timing) -> Result<Builder> {
+    bail!("this tenure was built without etcd: build it with `cargo build --features etcd`")
+}
+
+fn prepare_file(data: &Path) -> Result<()> {
+    let mut file = sqlite::open(data, PATIENCE)?;
+    migrate::sqlite::migrate(&mut file, schema::COMPONENT, &schema::SQLITE)?;
+    Ok(())
+}
+
+/// Migrates where the role may; otherwise the schema must be there.
+async fn prepare_server(url: &PostgresUrl) -> Result<()> {
+    let mut session = url.connect(Deadline::after(CONNECT)).await?;
+    let (component, known) = (schema::COMPONENT, &schema::POSTGRES);
+    let standing = migrate::postgres::standing(&session, component, known).await?;
+    database::warn_when_ahead(&standing);
+    if matches!(standing, Standing::Behind(_)) {
+        let migrated = migrate::postgres::migrate(&mut session, component, known).await;
+        migrated.map_err(anyhow::Error::from).map_err(|error| {
+            match database::lacks_rights(&error) {
+                true => error.context("the schema is missing and this role may not make it: run `tenure migrate` as the owner"),
+                false => error,
+            }
+        })?;
+    }
+    Ok(())
+}

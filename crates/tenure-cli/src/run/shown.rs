@@ -1,0 +1,118 @@
+//! What a supervisor shows of itself while it runs: over HTTP, and to systemd.
+
+use std::{io, sync::Arc};
+
+use anyhow::{Context, Result};
+use prometheus_client::registry::Registry;
+use sd_notify::NotifyState;
+use tenure::{
+    Role,
+    election::{Handle, Leadership},
+};
+use tenure_http::{Address, Node, Server, Token};
+use tokio::{sync::watch, task::JoinHandle};
+use tokio_util::sync::CancellationToken;
+
+/// Where to serve, and what a caller must bring.
+#[derive(Clone, Debug)]
+pub struct Http {
+    pub address: Address,
+    pub token: Option<Token>,
+}
+
+/// What runs beside the supervisor, until it is stopped.
+pub struct Shown {
+    stop: CancellationToken,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Shown {
+    /// Begins to serve, and tells systemd that this process is ready.
+    pub async fn start(
+        http: Option<Http>,
+        election: &Handle,
+        facts: Vec<(String, String)>,
+        metrics: Registry,
+    ) -> Result<Self> {
+        let stop = CancellationToken::new();
+        let mut tasks = Vec::new();
+        if let Some(http) = http {
+            let serving = serve(http, election.clone(), facts, metrics, stop.clone()).await?;
+            tasks.push(tokio::spawn(serving));
+        }
+        tasks.push(tokio::spawn(tell_systemd(election.leadership(), stop.clone())));
+        if let Some(interval) = sd_notify::watchdog_enabled() {
+            tasks.push(tokio::spawn(show_life(interval / 3, stop.clone())));
+        }
+        Ok(Self { stop, tasks })
+    }
+
+    pub async fn stop(self) {
+        self.stop.cancel();
+        for task in self.tasks {
+            // A task that failed has nothing left to stop.
+            let _ = task.await;
+        }
+    }
+}
+
+async fn serve(
+    Http { address, token }: Http,
+    election: Handle,
+    facts: Vec<(String, String)>,
+    metrics: Registry,
+    stop: CancellationToken,
+) -> Result<impl Future<Output = ()>> {
+    let server = Server::bind(&address, token).await;
+    let server = server.with_context(|| format!("cannot listen on {address} (--http)"))?;
+    let url = format!("http://{}", server.address());
+    tracing::info!(target: "tenure", %url, "http_listening");
+    let node = Node {
+        election,
+        title: "tenure run".to_owned(),
+        facts,
+        url: Some(url),
+        metrics: Arc::new(metrics),
+    };
+    let routes = tenure_http::routes(node, server.guard());
+    Ok(server.serve(routes, stop))
+}
+
+/// Says that the process is ready, and from then on what it is.
+async fn tell_systemd(mut leadership: watch::Receiver<Leadership>, stop: CancellationToken) {
+    tell(&[NotifyState::Ready]);
+    loop {
+        let words = words(&leadership.borrow_and_update());
+        tell(&[NotifyState::Status(&words)]);
+        match stop.run_until_cancelled(leadership.changed()).await {
+            Some(Ok(())) => {}
+            _ => return tell(&[NotifyState::Stopping]),
+        }
+    }
+}
+
+async fn show_life(interval: std::time::Duration, stop: CancellationToken) {
+    let mut due = tokio::time::interval(interval);
+    while stop.run_until_cancelled(due.tick()).await.is_some() {
+        tell(&[NotifyState::Watchdog]);
+    }
+}
+
+/// Without systemd nobody listens, and that is no error.
+fn tell(state: &[NotifyState<'_>]) {
+    let told: io::Result<()> = sd_notify::notify(state);
+    if let Err(error) = told {
+        tracing::warn!(target: "tenure", %error, "systemd_not_told");
+    }
+}
+
+fn words(leadership: &Leadership) -> String {
+    match (leadership.role, &leadership.leader) {
+        (Role::Leader, Some((_, epoch))) => format!("leading term {epoch}"),
+        (Role::Draining, _) => "handing over".to_owned(),
+        (_, Some((leader, epoch))) => {
+            format!("standing by; {leader} led term {epoch} when last seen")
+        }
+        (_, None) => "standing by".to_owned(),
+    }
+}
