@@ -19,7 +19,7 @@ use tenure_testkit::{
 
 use crate::figures::{heading, ms, percentile, spread};
 
-const KEY: i64 = 4_242;
+pub const KEY: i64 = 4_242;
 
 /// Takes an advisory lock, says so, and holds it until the process ends.
 pub async fn hold(url: &str) -> Result<()> {
@@ -61,7 +61,7 @@ const SETTLED: &str = "SELECT FROM pg_locks
            WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()
              AND greatest(backend_start, state_change) > clock_timestamp() - interval '100 ms')";
 
-async fn wait_for_a_waiter(probe: &tokio_postgres::Client, key: i64) {
+pub async fn wait_for_a_waiter(probe: &tokio_postgres::Client, key: i64) {
     tenure_testkit::eventually_true("somebody waits", secs(20), async || {
         probe.query(SETTLED, &[&key]).await.is_ok_and(|rows| !rows.is_empty())
     })

@@ -5,6 +5,7 @@ mod fence;
 mod figures;
 mod gate;
 mod idle;
+mod run;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,8 @@ enum Bench {
     Fence,
     /// How many statements an idle follower costs the database.
     Idle,
+    /// What `tenure run` takes to fail over and to stop, and its memory; needs the binary `tenure` beside it.
+    Run,
     /// All of them.
     All,
     /// A contending process, for the others.
@@ -36,6 +39,9 @@ enum Bench {
     /// A bare holder of an advisory lock, for the others.
     #[command(hide = true)]
     Holder { url: String },
+    /// A bare waiter for an advisory lock that starts a process, for the others.
+    #[command(hide = true)]
+    Bare { url: String },
 }
 
 #[tokio::main]
@@ -49,13 +55,16 @@ async fn main() -> Result<ExitCode> {
         Bench::Failover => failover::run().await?,
         Bench::Fence => fence::run().await?,
         Bench::Idle => idle::run().await?,
+        Bench::Run => run::run().await?,
         Bench::All => {
             gate::run().await?;
             failover::run().await?;
             fence::run().await?;
             idle::run().await?;
+            run::run().await?;
         }
         Bench::Node { settings } => return tenure_testkit::node::serve(&settings).await,
+        Bench::Bare { url } => run::wait_and_start(&url).await?,
         Bench::Holder { url } => failover::hold(&url).await?,
     }
     Ok(ExitCode::SUCCESS)

@@ -25,7 +25,7 @@ fn main() -> ExitCode {
     }
     let meant = arguments::read();
     let failure = meant.failure();
-    match output::log_to_stderr().and_then(|()| carry_out(meant)) {
+    match output::log_to_stderr().and_then(|_guard| carry_out(meant)) {
         Ok(code) => code,
         Err(error) => {
             output::complain(&error);

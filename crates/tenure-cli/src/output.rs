@@ -4,10 +4,13 @@ use std::io::{ErrorKind, IsTerminal, Write};
 
 use anyhow::{Context, Result, anyhow};
 use tokio_postgres::error::DbError;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 
 const LOG_VARIABLE: &str = "TENURE_LOG";
 const LOG_DEFAULT: &str = "warn";
+/// How many lines may wait to be written.
+const ROOM: usize = 1_000;
 
 /// Writes a result. A reader that has gone away, as `head` does, has had enough of it.
 pub fn print(text: &str) -> Result<()> {
@@ -43,16 +46,21 @@ fn told(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
 }
 
 /// Sends logs to stderr, so that results can be piped; `TENURE_LOG` chooses which.
-pub fn log_to_stderr() -> Result<()> {
+///
+/// A thread of its own writes them, until the guard is dropped. A pipe that nobody reads may be full, of a
+/// child's output too, and must not stop an election; lines for which there is no room are dropped.
+pub fn log_to_stderr() -> Result<WorkerGuard> {
     let asked = std::env::var(LOG_VARIABLE).unwrap_or_else(|_| LOG_DEFAULT.to_owned());
     // The parser's own error names itself twice, and says no more than this.
     let filter = EnvFilter::try_new(&asked).map_err(|_| {
         anyhow!("{LOG_VARIABLE} is {asked:?}, and should be like `warn` or `tenure=debug`")
     })?;
+    let lines = NonBlockingBuilder::default().buffered_lines_limit(ROOM).lossy(true);
+    let (writer, guard) = lines.thread_name("tenure-log").finish(std::io::stderr());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(std::io::stderr)
+        .with_writer(writer)
         .with_ansi(std::io::stderr().is_terminal())
         .init();
-    Ok(())
+    Ok(guard)
 }

@@ -70,12 +70,16 @@ impl Run {
             timing,
             processes: nursery.processes(),
         };
+        let facts = self.facts();
+        let server = match self.http {
+            Some(http) => Some(http.bind().await?),
+            None => None,
+        };
         let (mut registry, metrics) = (Registry::default(), Metrics::default());
         metrics.register(&mut registry);
         let builder = contender.builder().await?.metrics(&metrics);
         let counted =
             tenure_run::Metrics::register(&mut registry, self.scope.as_str(), timing.margin());
-        let (facts, http) = (self.facts(), self.http);
         let programs = Programs {
             leader: self.leader,
             standby: self.standby,
@@ -84,7 +88,7 @@ impl Run {
         };
         let supervisor =
             Supervisor::start(builder, &candidate, nursery, programs, self.restart, counted)?;
-        let shown = Shown::start(http, &supervisor.election(), facts, registry).await?;
+        let shown = Shown::start(server, &supervisor.election(), facts, registry);
         let ended = supervisor.run().await;
         shown.stop().await;
         Ok(ended?)

@@ -1,6 +1,6 @@
 //! Serves requests until it is told to stop, and finishes those that have begun.
 
-use std::{io, net::SocketAddr, time::Duration};
+use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, http::StatusCode};
 use hyper::server::conn::http1;
@@ -9,7 +9,10 @@ use hyper_util::{
     server::graceful::GracefulShutdown,
     service::TowerToHyperService,
 };
-use tokio::net::{TcpListener, TcpStream};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
 use tokio_util::sync::CancellationToken;
 use tower_http::timeout::TimeoutLayer;
 
@@ -21,6 +24,8 @@ const HEADERS: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(60);
 /// How long requests that have begun may still take once the server is told to stop.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// How many clients at once: files are needed for other things too.
+const MOST: usize = 512;
 /// How long to wait when the system has no room for another connection.
 const CROWDED: Duration = Duration::from_millis(100);
 
@@ -56,19 +61,25 @@ impl Server {
         let routes =
             routes.layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, ANSWER));
         let graceful = GracefulShutdown::new();
+        let places = Arc::new(Semaphore::new(MOST));
         loop {
-            let stream = tokio::select! {
-                accepted = self.listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
-                    Err(error) => {
-                        tracing::warn!(target: "tenure", %error, "http_accept_failed");
-                        tokio::time::sleep(CROWDED).await;
-                        continue;
-                    }
-                },
+            let accepted = async {
+                let place = Arc::clone(&places).acquire_owned().await;
+                (self.listener.accept().await, place)
+            };
+            let (accepted, place) = tokio::select! {
+                accepted = accepted => accepted,
                 () = stop.cancelled() => break,
             };
-            answer(stream, routes.clone(), &graceful);
+            match (accepted, place) {
+                (Ok((stream, _)), Ok(place)) => answer(stream, routes.clone(), &graceful, place),
+                (Err(error), _) => {
+                    tracing::warn!(target: "tenure", %error, "http_accept_failed");
+                    tokio::time::sleep(CROWDED).await;
+                }
+                // The places are never closed.
+                (_, Err(_)) => break,
+            }
         }
         drop(self.listener);
         tokio::select! {
@@ -80,7 +91,12 @@ impl Server {
     }
 }
 
-fn answer(stream: TcpStream, routes: Router, graceful: &GracefulShutdown) {
+fn answer(
+    stream: TcpStream,
+    routes: Router,
+    graceful: &GracefulShutdown,
+    place: OwnedSemaphorePermit,
+) {
     // Answers are small, and somebody waits for them.
     let _ = stream.set_nodelay(true);
     let mut http = http1::Builder::new();
@@ -92,5 +108,6 @@ fn answer(stream: TcpStream, routes: Router, graceful: &GracefulShutdown) {
         if let Err(error) = connection.await {
             tracing::debug!(target: "tenure", %error, "http_connection_failed");
         }
+        drop(place);
     });
 }

@@ -121,6 +121,7 @@ impl Children {
                 .collect(),
             has_own_group: !self.programs.in_front,
             folder: None,
+            token_file: term.map(|_| self.token.path()),
             until: until.map(BootInstant::as_nanos),
             grace: self.programs.grace,
         }
@@ -153,8 +154,12 @@ impl Children {
     }
 
     /// Follows the child until it ends or its term does. How it ended if it did, and whether the term did.
-    async fn follow(&self, kept: &mut Kept, tenure: &mut Tenure) -> (Option<Exit>, bool) {
-        let mut signals = self.signals.subscribe();
+    async fn follow(
+        &self,
+        kept: &mut Kept,
+        tenure: &mut Tenure,
+        signals: &mut broadcast::Receiver<i32>,
+    ) -> (Option<Exit>, bool) {
         loop {
             tokio::select! {
                 end = kept.exited() => return match end {
@@ -165,7 +170,9 @@ impl Children {
                 () = tenure.stop.cancelled() => return (None, true),
                 Ok(()) = tenure.until.changed() => {
                     let until = *tenure.until.borrow_and_update();
-                    kept.act_until(until);
+                    if !kept.act_until(until) {
+                        return (None, false);
+                    }
                     if let Err(error) = self.token.write(&tenure.term, until) {
                         tracing::warn!(target: "tenure", %error, "token_file_not_written");
                     }
@@ -176,12 +183,17 @@ impl Children {
     }
 
     async fn run(&self, mut tenure: Tenure) -> Outcome {
+        let mut signals = self.signals.subscribe();
         let mut kept = match self.start(&tenure).await {
             Ok(kept) => kept,
-            Err(error) => return Outcome::NotStarted(error),
+            Err(error) => {
+                let causes = tenure_database::error::chain(&error);
+                tracing::error!(target: "tenure", error = causes, "child_not_started");
+                return Outcome::NotStarted(error);
+            }
         };
-        let (exit, was_stopped) = self.follow(&mut kept, &mut tenure).await;
-        let (late_exit, lag) = kept.stop().await;
+        let (exit, was_stopped) = self.follow(&mut kept, &mut tenure, &mut signals).await;
+        let (late_exit, lag) = kept.stop_hearing(&mut signals).await;
         self.metrics.stopped(lag);
         let exit = exit.or(late_exit);
         tracing::info!(target: "tenure", ?exit, was_stopped, ?lag, "child_ended");

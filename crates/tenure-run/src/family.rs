@@ -9,38 +9,38 @@ use std::{
     str::FromStr,
 };
 
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::{
+    io::Errno,
+    process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal},
+};
+use tenure::process::Stat;
 
-/// One process, as the kernel shows it.
+/// What came of a signal to many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Process {
-    /// Its number.
-    pub pid: Pid,
-    parent: Option<Pid>,
-    /// It has ended, and its parent has not looked.
-    is_zombie: bool,
+pub struct Signalled {
+    /// How many there were.
+    pub count: usize,
+    /// How many of them this process may not signal: they run as somebody else.
+    pub refused: usize,
 }
 
 /// All that descend from a process and live; not the process itself, and nobody below `except`.
 #[must_use]
 pub fn descendants(of: Pid, except: &HashSet<Pid>) -> Vec<Pid> {
-    let processes = all();
-    let mut children: HashMap<Pid, Vec<Process>> = HashMap::new();
-    for process in processes {
-        if let Some(parent) = process.parent {
-            children.entry(parent).or_default().push(process);
-        }
+    let mut children: HashMap<i32, Vec<(Pid, Stat)>> = HashMap::new();
+    for (pid, stat) in all() {
+        children.entry(stat.parent).or_default().push((pid, stat));
     }
     let mut found = Vec::new();
     let mut parents = vec![of];
     while let Some(parent) = parents.pop() {
-        for child in children.remove(&parent).unwrap_or_default() {
-            if except.contains(&child.pid) {
+        for (child, stat) in children.remove(&parent.as_raw_pid()).unwrap_or_default() {
+            if except.contains(&child) {
                 continue;
             }
-            parents.push(child.pid);
-            if !child.is_zombie {
-                found.push(child.pid);
+            parents.push(child);
+            if !stat.has_ended {
+                found.push(child);
             }
         }
     }
@@ -50,43 +50,28 @@ pub fn descendants(of: Pid, except: &HashSet<Pid>) -> Vec<Pid> {
 /// The children of a process that have ended and were not waited for.
 #[must_use]
 pub fn zombies(of: Pid) -> Vec<Pid> {
-    let ended = all().filter(|process| process.parent == Some(of) && process.is_zombie);
-    ended.map(|process| process.pid).collect()
+    let ended = all().filter(|(_, stat)| stat.parent == of.as_raw_pid() && stat.has_ended);
+    ended.map(|(pid, _)| pid).collect()
 }
 
-/// Sends a signal to all that descend from a process; returns how many there were.
-pub fn signal_descendants(of: Pid, except: &HashSet<Pid>, signal: Signal) -> usize {
+/// Sends a signal to all that descend from a process.
+pub fn signal_descendants(of: Pid, except: &HashSet<Pid>, signal: Signal) -> Signalled {
     let found: Vec<_> = descendants(of, except)
         .into_iter()
         .filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)))
         .collect();
     // Whoever is still a descendant is the one whose file was opened.
     let still: HashSet<_> = descendants(of, except).into_iter().collect();
-    for (pid, file) in &found {
-        if still.contains(pid) {
-            // It may have ended meanwhile, which is what is wanted.
-            let _ = pidfd_send_signal(file, signal);
-        }
-    }
-    still.len()
+    let told = found.iter().filter(|(pid, _)| still.contains(pid));
+    // It may have ended meanwhile, which is what is wanted.
+    let refused = told.filter(|(_, file)| pidfd_send_signal(file, signal) == Err(Errno::PERM));
+    Signalled { refused: refused.count(), count: still.len() }
 }
 
-fn all() -> impl Iterator<Item = Process> {
+fn all() -> impl Iterator<Item = (Pid, Stat)> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| {
-        let pid = Pid::from_raw(i32::from_str(entry.file_name().to_str()?).ok()?)?;
-        read(pid)
+        let pid = i32::from_str(entry.file_name().to_str()?).ok()?;
+        Some((Pid::from_raw(pid)?, Stat::of(pid).ok()??))
     })
-}
-
-/// What the kernel says of a process; `None` when there is no such process.
-#[must_use]
-pub fn read(pid: Pid) -> Option<Process> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
-    // The name stands in brackets and may contain anything, brackets too.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let mut fields = rest.split(' ');
-    let is_zombie = matches!(fields.next()?, "Z" | "X");
-    let parent = Pid::from_raw(fields.next()?.parse().ok()?);
-    Some(Process { pid, parent, is_zombie })
 }

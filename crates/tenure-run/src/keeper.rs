@@ -19,18 +19,20 @@ mod alarm;
 
 use std::{
     collections::HashSet,
+    fs,
     io::{self, Read},
     os::{
-        fd::OwnedFd,
+        fd::{BorrowedFd, OwnedFd},
         unix::{net::UnixStream, process::CommandExt},
     },
+    path::PathBuf,
     process::{Command, Stdio},
     sync::Arc,
     time::Duration,
 };
 
 use rustix::{
-    event::{PollFd, PollFlags, poll},
+    event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     process::{
         Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper, wait,
@@ -38,7 +40,9 @@ use rustix::{
     stdio::stdin,
 };
 use signal_hook::{
-    consts::{SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2},
+    consts::{
+        SIGCHLD, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP, SIGTTIN, SIGTTOU, SIGUSR1, SIGUSR2,
+    },
     flag,
     low_level::pipe,
 };
@@ -46,7 +50,7 @@ use tenure_database::BootInstant;
 
 use self::alarm::Alarm;
 use crate::{
-    family,
+    family::{self, Signalled},
     orders::{self, Exit, Order, Program, Report},
 };
 
@@ -56,9 +60,10 @@ const AGAIN: Duration = Duration::from_millis(5);
 /// Runs a keeper on this process, whose standard input is the channel to its supervisor. Returns when
 /// nothing that was started here lives any more.
 pub fn keep() -> io::Result<()> {
-    // Whoever has the terminal or the control group may signal all of us, and only orders count. Caught, and
-    // neither ignored nor blocked: that the child would inherit.
-    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2] {
+    // Whoever has the terminal or the control group may signal all of us, and only orders count; a terminal's
+    // stop would freeze us together with the supervisor. Caught, and neither ignored nor blocked: that the
+    // child would inherit.
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGTSTP, SIGTTIN, SIGTTOU] {
         flag::register(signal, Arc::default())?;
     }
     let (ends, told) = UnixStream::pair()?;
@@ -74,6 +79,8 @@ pub fn keep() -> io::Result<()> {
         child: None,
         group: None,
         hold: None,
+        token: None,
+        has_complained: false,
         stage: Stage::Idle,
     };
     keeper.run()
@@ -92,6 +99,9 @@ struct Keeper {
     group: Option<Pid>,
     /// While this is open, the server does not free the lock.
     hold: Option<OwnedFd>,
+    /// The child's token file, which a supervisor that was killed leaves behind.
+    token: Option<PathBuf>,
+    has_complained: bool,
     stage: Stage,
 }
 
@@ -113,6 +123,7 @@ impl Keeper {
         loop {
             let is_childless = self.bury()?;
             if self.go_on(BootInstant::now(), is_childless) {
+                self.tidy_up();
                 return Ok(());
             }
             self.wait_for_something()?;
@@ -160,7 +171,10 @@ impl Keeper {
         }
         if now.since(since) >= self.grace {
             self.stage = Stage::Killed { since };
-            self.signal_all(Signal::KILL);
+            if self.signal_all(Signal::KILL).refused > 0 && !self.has_complained {
+                self.has_complained = true;
+                self.report(&Report::MayNotEnd);
+            }
             self.alarm.set(Some(now + AGAIN));
         } else {
             self.alarm.set(Some(since + self.grace));
@@ -179,15 +193,21 @@ impl Keeper {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let is_told = awaited.get(2).is_some_and(|orders| !orders.revents().is_empty());
         self.alarm.silence();
-        if is_told { self.obey() } else { Ok(()) }
+        // All of them: whoever was frozen must know the latest before it judges.
+        while self.is_heard && is_readable(orders)? {
+            self.obey()?;
+        }
+        Ok(())
     }
 
     fn obey(&mut self) -> io::Result<()> {
         match orders::receive(stdin())? {
             Some((Order::Run(program), files)) => self.start(&program, files),
-            Some((Order::Until(nanos), _)) => self.until = Some(BootInstant::from_nanos(nanos)),
+            Some((Order::Until(nanos), _)) => {
+                self.until = Some(BootInstant::from_nanos(nanos));
+                self.report(&Report::Heard);
+            }
             Some((Order::Signal(number), _)) => self.pass_on(number),
             Some((Order::Stop, _)) => self.ask_to_end(),
             None => {
@@ -203,6 +223,7 @@ impl Keeper {
         let (input, hold) = (files.next(), files.next());
         self.hold = hold;
         self.grace = program.grace;
+        self.token = program.token_file.clone();
         self.until = program.until.map(BootInstant::from_nanos);
         // The order may be old: this process was frozen, or its supervisor.
         if self.until.is_some_and(|until| until <= BootInstant::now()) {
@@ -256,12 +277,21 @@ impl Keeper {
     }
 
     /// To the child's group at once, if it has one, and to whoever is not in it.
-    fn signal_all(&self, signal: Signal) {
+    fn signal_all(&self, signal: Signal) -> Signalled {
         if let Some(group) = self.group {
             // The group may be empty already.
             let _ = kill_process_group(group, signal);
         }
-        family::signal_descendants(getpid(), &HashSet::new(), signal);
+        family::signal_descendants(getpid(), &HashSet::new(), signal)
+    }
+
+    /// What a supervisor removes itself, unless it is gone.
+    fn tidy_up(&self) {
+        if let (false, Some(token)) = (self.is_heard, &self.token) {
+            // Somebody may have done it before.
+            let _ = fs::remove_file(token);
+            let _ = token.parent().map(fs::remove_dir);
+        }
     }
 
     fn pass_on(&self, number: i32) {
@@ -276,6 +306,15 @@ impl Keeper {
             self.is_heard = false;
             self.ask_to_end();
         }
+    }
+}
+
+fn is_readable(file: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut awaited = [PollFd::new(&file, PollFlags::IN)];
+    match poll(&mut awaited, Some(&Timespec::default())) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -5,10 +5,11 @@
 //! it must be a subreaper too: it inherits what a dead keeper leaves behind.
 
 use std::{
-    collections::HashSet,
+    collections::{HashMap, HashSet},
     ffi::OsString,
     io,
     os::{fd::BorrowedFd, unix::process::CommandExt},
+    pin::pin,
     process::{Child, Command, Stdio},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
@@ -17,19 +18,20 @@ use std::{
 use rustix::process::{
     Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
 };
-use tenure::lock::Processes;
+use tenure::{lock::Processes, process::Stat};
 use tenure_database::BootInstant;
-use tokio::{io::Interest, net::UnixStream};
+use tokio::{io::Interest, net::UnixStream, sync::broadcast};
 
 use crate::{
     family,
     orders::{self, Exit, Order, Program, Report},
 };
 
-/// What a keeper that is alive needs on top of the grace.
-const PATIENCE: Duration = Duration::from_millis(150);
-/// How long a keeper that is alive may take to start a child.
-const STARTING: Duration = Duration::from_secs(2);
+/// What a keeper that is alive needs on top of the grace. Whoever sets a margin must leave more than this for
+/// killing and proving.
+pub const PATIENCE: Duration = Duration::from_millis(150);
+/// How long a keeper that is alive may take to start a child, or to say that it has heard an order.
+const ANSWERING: Duration = Duration::from_secs(1);
 /// What `ps` shows.
 const NAME: &str = "tenure";
 /// How often a supervisor looks again for whoever is left.
@@ -39,6 +41,8 @@ const AGAIN: Duration = Duration::from_millis(5);
 #[derive(Clone, Debug)]
 pub struct Nursery {
     keeper: Vec<OsString>,
+    /// Those who were there before, and are none of our business: each with when it started.
+    strangers: Arc<HashMap<Pid, u64>>,
     keepers: Arc<Mutex<HashSet<Pid>>>,
     /// This process and its keepers: once they are gone, so are their children.
     processes: Processes,
@@ -49,7 +53,14 @@ impl Nursery {
     /// on this process inherits the orphans below it.
     pub fn new(keeper: Vec<OsString>) -> io::Result<Self> {
         set_child_subreaper(Some(getpid()))?;
-        Ok(Self { keeper, keepers: Arc::default(), processes: Processes::this()? })
+        let before = family::descendants(getpid(), &HashSet::new()).into_iter();
+        let strangers = before.filter_map(|pid| Some((pid, started(pid)?))).collect();
+        Ok(Self {
+            keeper,
+            strangers: Arc::new(strangers),
+            keepers: Arc::default(),
+            processes: Processes::this()?,
+        })
     }
 
     /// Who acts for this process: itself, and its keepers.
@@ -72,7 +83,7 @@ impl Nursery {
         let pid = Pid::from_child(&process);
         self.known().insert(pid);
         let channel = UnixStream::from_std(ours)?;
-        let idle = Idle(Keeper { nursery: self.clone(), channel, process, pid });
+        let idle = Idle(KeeperProcess { nursery: self.clone(), channel, process, pid });
         self.processes.add(pid.as_raw_pid())?;
         Ok(idle)
     }
@@ -86,31 +97,56 @@ impl Nursery {
         self.keepers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who is left below this process and below none of its keepers.
-    fn orphans(&self) -> Vec<Pid> {
-        family::descendants(getpid(), &self.known())
+    /// Keepers, and strangers that are still there.
+    fn others(&self) -> HashSet<Pid> {
+        let mut others = self.known().clone();
+        let strangers =
+            self.strangers.iter().filter(|(pid, since)| started(**pid) == Some(**since));
+        others.extend(strangers.map(|(pid, _)| *pid));
+        others
     }
 
-    fn kill_orphans(&self) {
-        family::signal_descendants(getpid(), &self.known(), Signal::KILL);
+    /// Kills whoever is below this process and below none of its keepers, until nobody is.
+    async fn end_orphans(&self) {
+        // A single look can miss somebody who is just passed on to another parent.
+        let mut seen_nobody = 0;
+        while seen_nobody < 2 {
+            let left = family::signal_descendants(getpid(), &self.others(), Signal::KILL);
+            seen_nobody = if left.count == 0 { seen_nobody + 1 } else { 0 };
+            if left.refused > 0 {
+                may_not_end();
+            }
+            tokio::time::sleep(AGAIN).await;
+        }
+        self.bury_orphans();
     }
 
     /// Waits for those that were inherited and have ended; keepers are waited for by whoever has them.
     fn bury_orphans(&self) {
+        let others = self.others();
         for orphan in family::zombies(getpid()) {
-            if !self.known().contains(&orphan) {
+            if !others.contains(&orphan) {
                 let _ = waitpid(Some(orphan), WaitOptions::NOHANG);
             }
         }
     }
 }
 
+fn started(pid: Pid) -> Option<u64> {
+    Stat::of(pid.as_raw_pid()).ok().flatten().map(|stat| stat.started)
+}
+
+fn may_not_end() {
+    let why = "somebody who descends from the child runs as another user";
+    tracing::error!(target: "tenure", why, "child_cannot_be_ended");
+}
+
 /// A keeper that waits for its child.
 #[derive(Debug)]
-pub struct Idle(Keeper);
+pub struct Idle(KeeperProcess);
 
 #[derive(Debug)]
-struct Keeper {
+struct KeeperProcess {
     nursery: Nursery,
     /// Used for waiting alone: what it carries are packets.
     channel: UnixStream,
@@ -171,19 +207,28 @@ impl Idle {
         let mut keeper = self.0;
         let name = program.arguments.first().cloned().unwrap_or_default();
         let files: Vec<_> = [Some(input), hold].into_iter().flatten().collect();
-        let report = match orders::send(&keeper.channel, &Order::Run(program.clone()), &files) {
-            Ok(()) => tokio::select! {
-                report = keeper.hear() => report,
-                () = tokio::time::sleep(STARTING) => None,
-            },
+        let order = Order::Run(program.clone());
+        let report = match orders::send(&keeper.channel, &order, &files) {
+            // A keeper that was frozen does not start it later than this.
+            Ok(()) => keeper.answers(program.until.map_or(ANSWERING, time_left)).await,
+            Err(error) if error.kind() == io::ErrorKind::ArgumentListTooLong => {
+                let reason = error.to_string();
+                Some(Report::CannotStart { reason, found: true })
+            }
             Err(_) => None,
         };
         match report {
-            Some(Report::Started { .. }) => Ok(Kept { keeper, grace: program.grace }),
+            Some(Report::Started { .. }) => {
+                Ok(Kept { keeper, grace: program.grace, unheard_since: None })
+            }
             Some(Report::CannotStart { reason, found }) => {
+                keeper.bury().await;
                 Err(StartError::Refused { program: name, reason, found })
             }
-            Some(Report::TooLate) => Err(StartError::TooLate { program: name }),
+            Some(Report::TooLate) => {
+                keeper.bury().await;
+                Err(StartError::TooLate { program: name })
+            }
             _ => {
                 // Frozen, it may have the order still before it, or have obeyed.
                 keeper.end_by_hand().await;
@@ -191,6 +236,10 @@ impl Idle {
             }
         }
     }
+}
+
+fn time_left(until_nanos: u64) -> Duration {
+    (BootInstant::from_nanos(until_nanos).left() + PATIENCE).min(ANSWERING)
 }
 
 /// How a child came to its end.
@@ -207,14 +256,24 @@ pub enum End {
 /// A child that was started, and whatever it has started since.
 #[derive(Debug)]
 pub struct Kept {
-    keeper: Keeper,
+    keeper: KeeperProcess,
     grace: Duration,
+    /// Since when the keeper has not said that it heard an order.
+    unheard_since: Option<BootInstant>,
 }
 
 impl Kept {
-    /// Moves the moment until which the child may act. A keeper that is gone shows in [`Kept::exited`].
-    pub fn act_until(&self, until: BootInstant) {
+    /// Moves the moment until which the child may act. Whether the keeper has heard the last such order: one
+    /// that is frozen would not say that its child has ended. One that is gone shows in [`Kept::exited`].
+    #[must_use]
+    pub fn act_until(&mut self, until: BootInstant) -> bool {
+        let now = BootInstant::now();
+        if self.unheard_since.is_some_and(|since| now.since(since) > ANSWERING) {
+            return false;
+        }
+        self.unheard_since.get_or_insert(now);
         let _ = self.keeper.tell(&Order::Until(until.as_nanos()));
+        true
     }
 
     /// Passes a signal on to the child.
@@ -236,6 +295,8 @@ impl Kept {
                 Some(Report::Exited { exit, was_asked: false }) => return End::ByItself(exit),
                 Some(Report::Exited { exit, was_asked: true }) => return End::Asked(exit),
                 Some(Report::Gone { .. }) | None => return End::Unknown,
+                Some(Report::Heard) => self.unheard_since = None,
+                Some(Report::MayNotEnd) => may_not_end(),
                 Some(Report::Started { .. } | Report::CannotStart { .. } | Report::TooLate) => {}
             }
         }
@@ -243,40 +304,45 @@ impl Kept {
 
     /// Ends the child and all that it has started. Returns when nothing of it lives: how the child ended,
     /// if that was heard, and how long it took from when the first of us began to end it.
-    pub async fn stop(mut self) -> (Option<Exit>, Duration) {
+    pub async fn stop(self) -> (Option<Exit>, Duration) {
+        self.stop_hearing(&mut broadcast::channel(1).1).await
+    }
+
+    /// The same; signals that come meanwhile are passed on.
+    pub async fn stop_hearing(
+        mut self,
+        signals: &mut broadcast::Receiver<i32>,
+    ) -> (Option<Exit>, Duration) {
         let since = BootInstant::now();
-        let (mut exit, mut told) = (None, Duration::ZERO);
         let _ = self.keeper.tell(&Order::Stop);
-        let is_gone = async {
-            loop {
-                match self.keeper.hear().await {
+        let (mut exit, mut told) = (None, None);
+        let mut patience = pin!(tokio::time::sleep(self.grace + PATIENCE));
+        while told.is_none() {
+            tokio::select! {
+                report = self.keeper.hear() => match report {
                     Some(Report::Exited { exit: how, .. }) => exit = Some(how),
-                    Some(Report::Gone { lag }) => {
-                        told = lag;
-                        return true;
-                    }
+                    Some(Report::Gone { lag }) => told = Some(lag),
+                    Some(Report::MayNotEnd) => may_not_end(),
                     Some(_) => {}
-                    None => return false,
-                }
+                    None => break,
+                },
+                Ok(signal) = signals.recv() => self.signal(signal),
+                () = &mut patience => break,
             }
-        };
-        let is_gone = tokio::select! {
-            is_gone = is_gone => is_gone,
-            () = tokio::time::sleep(self.grace + PATIENCE) => false,
-        };
-        match is_gone {
-            true => self.keeper.bury().await,
-            false => {
+        }
+        match told {
+            Some(_) => self.keeper.bury().await,
+            None => {
                 let keeper = self.keeper.pid.as_raw_pid();
                 tracing::warn!(target: "tenure", keeper, "keeper_lost");
                 self.keeper.end_by_hand().await;
             }
         }
-        (exit, BootInstant::now().since(since).max(told))
+        (exit, BootInstant::now().since(since).max(told.unwrap_or_default()))
     }
 }
 
-impl Keeper {
+impl KeeperProcess {
     fn tell(&self, order: &Order) -> io::Result<()> {
         orders::send(&self.channel, order, &[])
     }
@@ -293,31 +359,44 @@ impl Keeper {
         }
     }
 
+    /// The next report, if it comes in time.
+    async fn answers(&mut self, within: Duration) -> Option<Report> {
+        tokio::select! {
+            report = self.hear() => report,
+            () = tokio::time::sleep(within) => None,
+        }
+    }
+
     /// Kills whatever descends from the keeper, then the keeper, then what it left behind, until nobody is
     /// there any more.
     async fn end_by_hand(&mut self) {
-        while family::signal_descendants(self.pid, &HashSet::new(), Signal::KILL) > 0 {
+        while family::signal_descendants(self.pid, &HashSet::new(), Signal::KILL).count > 0 {
             tokio::time::sleep(AGAIN).await;
         }
-        // It is our child and was not waited for, so the number is still its own.
-        let _ = kill_process(self.pid, Signal::KILL);
+        self.kill();
         self.bury().await;
-        while !self.nursery.orphans().is_empty() {
-            self.nursery.kill_orphans();
-            tokio::time::sleep(AGAIN).await;
-        }
-        self.nursery.bury_orphans();
+        self.nursery.end_orphans().await;
     }
 
+    /// It is our child and was not waited for, so the number is still its own.
+    fn kill(&self) {
+        let _ = kill_process(self.pid, Signal::KILL);
+    }
+
+    /// Waits for its end. It has nobody left to keep, so one that does not leave is made to.
     async fn bury(&mut self) {
+        let patience = BootInstant::now() + PATIENCE;
         while matches!(self.process.try_wait(), Ok(None)) {
+            if BootInstant::now() > patience {
+                self.kill();
+            }
             tokio::time::sleep(AGAIN).await;
         }
         self.nursery.forget(self.pid);
     }
 }
 
-impl Drop for Keeper {
+impl Drop for KeeperProcess {
     fn drop(&mut self) {
         // The end of the channel tells a keeper to end its child, and the zombie is buried with the next.
         self.nursery.forget(self.pid);

@@ -53,6 +53,8 @@ pub struct Program {
     pub has_own_group: bool,
     /// Where it runs, if not where the supervisor does.
     pub folder: Option<PathBuf>,
+    /// The file that tells it its term; removed with its folder when the supervisor is gone.
+    pub token_file: Option<PathBuf>,
     /// Until when it may act, in nanoseconds of the boot clock; without this until it is told to stop.
     pub until: Option<u64>,
     /// How long it has between being asked and being made to end.
@@ -71,6 +73,10 @@ pub enum Report {
     TooLate,
     /// The child has ended, by itself or because it was asked to; others that it started may still live.
     Exited { exit: Exit, was_asked: bool },
+    /// An order to act until then was heard: the keeper is neither gone nor frozen.
+    Heard,
+    /// Somebody who descends from the child runs as another user, and cannot be ended from here.
+    MayNotEnd,
     /// Nothing that was started here lives any more; so long after the end began.
     Gone { lag: Duration },
 }
@@ -111,6 +117,9 @@ pub fn channel() -> io::Result<(OwnedFd, OwnedFd)> {
 /// Sends a message, and open files beside it. An error means that the other side is gone.
 pub fn send(end: impl AsFd, message: &impl Serialize, files: &[BorrowedFd<'_>]) -> io::Result<()> {
     let bytes = serde_json::to_vec(message)?;
+    if bytes.len() > LARGEST {
+        return Err(io::ErrorKind::ArgumentListTooLong.into());
+    }
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_FILES))];
     let mut beside = SendAncillaryBuffer::new(&mut space);
     if !files.is_empty() && !beside.push(SendAncillaryMessage::ScmRights(files)) {

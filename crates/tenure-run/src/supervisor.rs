@@ -163,7 +163,8 @@ fn verdict(outcome: &Outcome, restart: Restart) -> Option<u8> {
     let is_over = match outcome {
         // The next term has another keeper, and another time.
         Outcome::NotStarted(StartError::KeeperLost { .. } | StartError::TooLate { .. }) => false,
-        Outcome::NotStarted(_) => true,
+        Outcome::NotStarted(StartError::System { .. }) => !restart.applies_to(None),
+        Outcome::NotStarted(StartError::Refused { .. }) => true,
         Outcome::Ended { was_stopped: true, .. } => false,
         Outcome::Ended { exit, .. } => !restart.applies_to(*exit),
     };
@@ -172,14 +173,8 @@ fn verdict(outcome: &Outcome, restart: Restart) -> Option<u8> {
 
 fn exit_code(outcome: &Outcome) -> u8 {
     match outcome {
-        Outcome::NotStarted(error) => {
-            let causes = tenure_database::error::chain(error);
-            tracing::error!(target: "tenure", error = causes, "child_not_started");
-            match error {
-                StartError::Refused { found: false, .. } => NOT_FOUND,
-                _ => NOT_STARTED,
-            }
-        }
+        Outcome::NotStarted(StartError::Refused { found: false, .. }) => NOT_FOUND,
+        Outcome::NotStarted(_) => NOT_STARTED,
         Outcome::Ended { exit, .. } => exit.map_or(NOT_KNOWN, Exit::code),
     }
 }

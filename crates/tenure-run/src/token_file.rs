@@ -3,6 +3,7 @@
 use std::{
     fs::{self, File},
     io::{self, Write},
+    os::unix::fs::DirBuilderExt,
     path::PathBuf,
 };
 
@@ -46,7 +47,14 @@ impl TokenFile {
             deadline_boottime_ms: until.as_millis(),
         };
         let next = self.folder.path().join(NEXT);
-        let mut file = File::create(&next)?;
+        let mut file = match File::create(&next) {
+            // Somebody has cleaned up what nobody had used for days.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                fs::DirBuilder::new().mode(0o700).create(self.folder.path())?;
+                File::create(&next)?
+            }
+            created => created?,
+        };
         serde_json::to_writer(&file, &token)?;
         file.write_all(b"\n")?;
         fs::rename(&next, self.path())

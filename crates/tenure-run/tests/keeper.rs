@@ -42,6 +42,7 @@ impl Scene {
             environment: BTreeMap::from([("TENURE_EPOCH".to_owned(), Some("7".to_owned()))]),
             has_own_group: true,
             folder: Some(self.folder.path().to_owned()),
+            token_file: None,
             until: None,
             grace: GRACE,
         }
@@ -84,7 +85,11 @@ fn is_gone(pid: Pid) -> bool {
 
 fn assert_gone(pids: &[Pid]) {
     for pid in pids {
-        assert!(is_gone(*pid), "{pid:?} is there: {:?}", family::read(*pid));
+        assert!(
+            is_gone(*pid),
+            "{pid:?} is there: {:?}",
+            tenure::process::Stat::of(pid.as_raw_pid())
+        );
     }
 }
 
@@ -202,7 +207,7 @@ async fn a_deadline_that_moves_ahead_keeps_the_child_alive() {
     let mut kept = scene.runs(&program).await;
     let child = pid_in(&scene.path("child")).await;
     let last = first + millis(800);
-    kept.act_until(last);
+    assert!(kept.act_until(last));
     assert_eq!(exit_of(&mut kept).await, End::Asked(Exit::Signal(15)));
     assert!(BootInstant::now() >= last, "ended before its deadline");
     kept.stop().await;
@@ -359,4 +364,102 @@ async fn a_keeper_that_was_killed_while_it_waited_is_noticed() {
     kill_process(keeper[0], Signal::KILL).unwrap();
     let idle = std::sync::Mutex::new(&mut idle);
     eventually_true("it is not there", secs(5), async || !idle.lock().unwrap().is_there()).await;
+}
+
+#[tokio::test]
+async fn a_keeper_that_is_frozen_while_its_child_runs_is_noticed() {
+    let scene = Scene::new();
+    let (mut kept, pids) = scene.runs_with("echo $$ > child; exec sleep 1000", &["child"]).await;
+    kill_process(kept.keeper(), Signal::STOP).unwrap();
+    let frozen = BootInstant::now();
+    let until = BootInstant::now() + secs(60);
+    assert!(kept.act_until(until), "the first order may still be heard");
+    let kept = std::sync::Mutex::new(kept);
+    eventually_true("it does not hear", secs(5), async || !kept.lock().unwrap().act_until(until))
+        .await;
+    assert!(BootInstant::now().since(frozen) >= secs(1), "not at the first delay");
+    kept.into_inner().unwrap().stop().await;
+    assert_gone(&pids);
+}
+
+#[tokio::test]
+async fn a_keeper_that_hears_is_not_given_up() {
+    let scene = Scene::new();
+    let mut kept = scene.runs(&scene.program("exec sleep 1000")).await;
+    for _ in 0..15 {
+        assert!(kept.act_until(BootInstant::now() + secs(60)));
+        tokio::select! {
+            end = kept.exited() => panic!("{end:?}"),
+            () = tokio::time::sleep(millis(100)) => {}
+        }
+    }
+    kept.stop().await;
+}
+
+/// The kernel shows a process whose first thread has ended as a zombie, whatever its others do.
+#[tokio::test]
+async fn a_process_whose_first_thread_has_ended_is_ended_too() {
+    let scene = Scene::new();
+    let program = "import ctypes, os, signal, threading, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+os.setsid()
+def act():
+    print(os.getpid(), file=open('other', 'w'), flush=True)
+    while True: time.sleep(0.01)
+threading.Thread(target=act).start()
+ctypes.CDLL(None).pthread_exit(None)";
+    fs::write(scene.path("threads.py"), program).unwrap();
+    let script = "/usr/bin/python3 threads.py & echo $$ > child; exec sleep 1000";
+    let (kept, pids) = scene.runs_with(script, &["child", "other"]).await;
+    eventually_true("its first thread has ended", secs(10), async || {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", pids[1].as_raw_pid()));
+        stat.is_ok_and(|stat| stat.contains(") Z"))
+    })
+    .await;
+    kept.stop().await;
+    assert_gone(&pids);
+}
+
+#[tokio::test]
+async fn a_command_line_that_is_too_long_is_refused_and_leaves_no_zombie() {
+    let scene = Scene::new();
+    let arguments = vec!["echo".to_owned(), "x".repeat(200_000)];
+    let long = Program { arguments, ..scene.program("") };
+    let input = File::open("/dev/null").unwrap();
+    let missing = Program { arguments: vec!["no-such-program".to_owned()], ..scene.program("") };
+    for program in [long, missing] {
+        let idle = scene.nursery.keeper().unwrap();
+        let refused = idle.run(&program, input.as_fd(), None).await;
+        assert!(matches!(refused, Err(StartError::Refused { .. })), "{refused:?}");
+        assert_eq!(family::zombies(rustix::process::getpid()), [], "nobody has buried the keeper");
+    }
+}
+
+#[tokio::test]
+async fn whoever_was_there_before_is_left_alone() {
+    let mut before = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+    let scene = Scene::new();
+    let (kept, pids) = scene.runs_with("echo $$ > child; exec sleep 1000", &["child"]).await;
+    kill_process(kept.keeper(), Signal::KILL).unwrap();
+    kept.stop().await;
+    assert_gone(&pids);
+    assert!(before.try_wait().unwrap().is_none(), "it was none of our business");
+    before.kill().unwrap();
+    before.wait().unwrap();
+}
+
+#[tokio::test]
+async fn a_terminals_stop_does_not_freeze_the_keeper() {
+    let scene = Scene::new();
+    let until = BootInstant::now() + millis(500);
+    let script = "echo $$ > child; exec sleep 1000";
+    let program = Program { until: Some(until.as_nanos()), ..scene.program(script) };
+    let kept = scene.runs(&program).await;
+    let child = pid_in(&scene.path("child")).await;
+    for signal in [Signal::TSTP, Signal::TTIN, Signal::TTOU] {
+        kill_process(kept.keeper(), signal).unwrap();
+    }
+    kill_process(child, Signal::STOP).unwrap();
+    eventually_true("it is ended at its deadline", secs(5), async || is_gone(child)).await;
+    kept.stop().await;
 }

@@ -4,6 +4,7 @@
 pub mod conformance;
 pub mod etcd;
 pub mod eventually;
+pub mod haproxy;
 pub mod node;
 pub mod pgbouncer;
 pub mod postgres;
@@ -11,3 +12,4 @@ pub mod proxy;
 mod server;
 
 pub use eventually::{eventually, eventually_true, millis, secs};
+pub use server::Port;

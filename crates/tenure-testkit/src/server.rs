@@ -25,7 +25,7 @@ use rustix::{
 use tokio::time::sleep;
 
 pub(crate) use folder::Folder;
-pub(crate) use port::Port;
+pub use port::Port;
 use process::Process;
 
 const POLL: Duration = Duration::from_millis(5);

@@ -60,7 +60,7 @@ pub use self::{
     event::Event,
 };
 use crate::{term::Epoch, timing::Timing};
-use state::{Contends, Due, Phase, State};
+use state::{Ask, Contends, Due, Phase, State};
 
 /// One node's part in the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,10 +117,24 @@ impl Elector {
         }
     }
 
-    /// Nothing is held, nothing is running, and nothing will be asked for: the node may leave.
+    /// Nothing is held, nothing is running, and nothing was asked for or will be: the node may leave.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
-        matches!(self.state.phase, Phase::Resting { .. }) && self.state.stray.is_none()
+        self.is_resting() && self.state.stray.is_none() && !self.is_acquiring()
+    }
+
+    /// It does not contend, but has asked for a term and got no answer yet.
+    #[must_use]
+    pub fn acquires_in_vain(&self) -> bool {
+        self.is_resting() && self.is_acquiring()
+    }
+
+    fn is_resting(&self) -> bool {
+        matches!(self.state.phase, Phase::Resting { .. })
+    }
+
+    fn is_acquiring(&self) -> bool {
+        self.state.asked.as_ref().is_some_and(|asked| asked.what == Ask::Acquire)
     }
 
     /// It was asked to hand over, and does not contend until that ends.

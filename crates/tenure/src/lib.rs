@@ -15,6 +15,7 @@ pub mod gate;
 pub mod lock;
 pub mod observe;
 mod postgres_call;
+pub mod process;
 pub mod schema;
 
 pub mod term;

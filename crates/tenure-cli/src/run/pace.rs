@@ -11,6 +11,7 @@ use super::LockChoice;
 
 /// What is left of the margin for killing and proving, after the grace.
 const KILLING: Duration = Duration::from_millis(500);
+const _: () = assert!(KILLING.as_millis() >= 2 * tenure_run::kept::PATIENCE.as_millis());
 
 /// What was asked for.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +44,8 @@ impl Pace {
             }
         };
         let builder = builder.margin(margin).takeover(self.takeover);
-        builder.drain_grace(Duration::ZERO).build().context("--lease")
+        // While it drains, the child is ending; it leads until that has ended.
+        builder.drain_grace(grace + KILLING).build().context("--lease")
     }
 
     /// The lease means the silence after which another may lead; whoever sets the heartbeat by its older

@@ -20,6 +20,15 @@ pub struct Http {
     pub token: Option<Token>,
 }
 
+impl Http {
+    /// Listens, and answers nobody yet.
+    pub async fn bind(self) -> Result<Server> {
+        let Self { address, token } = self;
+        let server = Server::bind(&address, token).await;
+        server.with_context(|| format!("cannot listen on {address} (--http)"))
+    }
+}
+
 /// What runs beside the supervisor, until it is stopped.
 pub struct Shown {
     stop: CancellationToken,
@@ -28,23 +37,23 @@ pub struct Shown {
 
 impl Shown {
     /// Begins to serve, and tells systemd that this process is ready.
-    pub async fn start(
-        http: Option<Http>,
+    pub fn start(
+        server: Option<Server>,
         election: &Handle,
         facts: Vec<(String, String)>,
         metrics: Registry,
-    ) -> Result<Self> {
+    ) -> Self {
         let stop = CancellationToken::new();
         let mut tasks = Vec::new();
-        if let Some(http) = http {
-            let serving = serve(http, election.clone(), facts, metrics, stop.clone()).await?;
+        if let Some(server) = server {
+            let serving = serve(server, election.clone(), facts, metrics, stop.clone());
             tasks.push(tokio::spawn(serving));
         }
         tasks.push(tokio::spawn(tell_systemd(election.leadership(), stop.clone())));
         if let Some(interval) = sd_notify::watchdog_enabled() {
             tasks.push(tokio::spawn(show_life(interval / 3, stop.clone())));
         }
-        Ok(Self { stop, tasks })
+        Self { stop, tasks }
     }
 
     pub async fn stop(self) {
@@ -57,14 +66,12 @@ impl Shown {
 }
 
 async fn serve(
-    Http { address, token }: Http,
+    server: Server,
     election: Handle,
     facts: Vec<(String, String)>,
     metrics: Registry,
     stop: CancellationToken,
-) -> Result<impl Future<Output = ()>> {
-    let server = Server::bind(&address, token).await;
-    let server = server.with_context(|| format!("cannot listen on {address} (--http)"))?;
+) {
     let url = format!("http://{}", server.address());
     tracing::info!(target: "tenure", %url, "http_listening");
     let node = Node {
@@ -75,7 +82,7 @@ async fn serve(
         metrics: Arc::new(metrics),
     };
     let routes = tenure_http::routes(node, server.guard());
-    Ok(server.serve(routes, stop))
+    server.serve(routes, stop).await;
 }
 
 /// Says that the process is ready, and from then on what it is.

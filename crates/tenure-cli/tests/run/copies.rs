@@ -1,6 +1,7 @@
 //! Copies of `tenure run`, and what their children recorded.
 
 use std::{
+    collections::HashSet,
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -8,6 +9,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
+use tenure_run::family;
 use tenure_testkit::{eventually, secs};
 
 /// A child that records its epoch and the time since boot, again and again.
@@ -47,8 +49,33 @@ impl Scene {
 
     /// Starts a copy whose children run this script; the options are separated by spaces.
     pub fn copy(&self, name: &str, options: &str, script: &str) -> Copy {
+        self.copy_in(name, options, script, &[])
+    }
+
+    /// Starts a copy with something more in its environment.
+    pub fn copy_in(
+        &self,
+        name: &str,
+        options: &str,
+        script: &str,
+        environment: &[(&str, &str)],
+    ) -> Copy {
         let log = fs::File::create(self.path(&format!("log-{name}"))).unwrap();
-        let process = Command::new(env!("CARGO_BIN_EXE_tenure"))
+        let mut command = self.command(name, options, script);
+        command.envs(environment.iter().copied()).stdout(Stdio::null()).stderr(log);
+        self.spawn(name, command)
+    }
+
+    /// Starts a copy that logs a lot, and whose output nobody reads.
+    pub fn copy_with_full_pipes(&self, name: &str, options: &str, script: &str) -> Copy {
+        let mut command = self.command(name, options, script);
+        command.env("TENURE_LOG", "trace").stdout(Stdio::piped()).stderr(Stdio::piped());
+        self.spawn(name, command)
+    }
+
+    fn command(&self, name: &str, options: &str, script: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
+        command
             .args(["run", "--db", &self.db])
             .args(options.split_whitespace())
             .args(if options.contains("--scope") { &[][..] } else { &["--scope", "jobs"] })
@@ -56,11 +83,12 @@ impl Scene {
             .current_dir(&self.folder)
             .env("NAME", name)
             .env("TENURE_LOG", "tenure=info")
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+            .stdin(Stdio::null());
+        command
+    }
+
+    fn spawn(&self, name: &str, mut command: Command) -> Copy {
+        let process = command.spawn().unwrap();
         Copy { process, name: name.to_owned(), folder: self.folder.path().to_owned() }
     }
 }
@@ -72,9 +100,11 @@ impl Copy {
 
     /// Whether it has begun: its keeper is the first that it starts.
     pub fn has_children(&self) -> bool {
-        let pid = self.pid().as_raw_pid();
-        let children = format!("/proc/{pid}/task/{pid}/children");
-        fs::read_to_string(children).is_ok_and(|children| !children.trim().is_empty())
+        !family_of(self.pid()).is_empty()
+    }
+
+    pub fn has_ended(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_some()
     }
 
     pub fn signal(&self, signal: Signal) {
@@ -103,9 +133,28 @@ impl Copy {
 }
 
 impl Drop for Copy {
+    /// From below, so that nobody is left, whoever is frozen.
     fn drop(&mut self) {
-        let _ = self.process.kill();
+        if !self.has_ended() {
+            family::signal_descendants(self.pid(), &HashSet::new(), Signal::KILL);
+            let _ = self.process.kill();
+        }
         let _ = self.process.wait();
+    }
+}
+
+/// The children of a process, one generation.
+pub fn family_of(pid: Pid) -> Vec<Pid> {
+    let pid = pid.as_raw_pid();
+    let children = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    let children = children.unwrap_or_default();
+    children.split_whitespace().filter_map(|pid| Pid::from_raw(pid.parse().ok()?)).collect()
+}
+
+/// Somebody who may have ended already.
+pub fn kill(pid: Option<Pid>, signal: Signal) {
+    if let Some(pid) = pid {
+        let _ = kill_process(pid, signal);
     }
 }
 

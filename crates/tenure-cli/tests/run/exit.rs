@@ -129,3 +129,21 @@ async fn a_copy_that_does_not_lead_ends_at_once_when_told_to() {
     two.signal(Signal::TERM);
     assert_eq!(two.code().await, Some(0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_word_kills_a_program_that_takes_its_time() {
+    let scene = Scene::on_sqlite();
+    let script = format!("trap '' TERM; echo $$ > child; {BEATS}");
+    let mut one = scene.copy("one", "--lease 20s --term-grace 9s", &script);
+    one.acts_after(0).await;
+    one.signal(Signal::TERM);
+    let asked = tenure_database::BootInstant::now();
+    eventually_true("it hands over", secs(5), async || {
+        let log = fs::read_to_string(scene.path("log-one")).unwrap();
+        one.signal(Signal::TERM);
+        log.contains("child_ended")
+    })
+    .await;
+    one.code().await;
+    assert!(tenure_database::BootInstant::now().since(asked) < secs(8), "it waited for the grace");
+}

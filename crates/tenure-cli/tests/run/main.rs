@@ -2,5 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod copies;
+mod database;
+mod examples;
 mod exit;
 mod faults;
+mod random;
+mod records;
+mod shown;

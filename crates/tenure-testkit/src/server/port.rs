@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 ///
 /// A server stops and starts again, so it cannot hold its port itself. The UDP port of the same
 /// number is held instead, which takes nothing away and cannot be left behind.
-pub(crate) struct Port {
+pub struct Port {
     number: u16,
     _claim: UdpSocket,
 }
@@ -25,6 +25,8 @@ impl Port {
             .context("no free loopback port in a hundred tries")
     }
 
+    /// The port.
+    #[must_use]
     pub fn number(&self) -> u16 {
         self.number
     }

@@ -179,7 +179,7 @@ impl Driver {
 
     fn drain(&mut self) {
         self.step(Event::DrainAsked);
-        if self.waits && self.elector.is_at_rest() {
+        if self.waits && self.elector.acquires_in_vain() {
             self.stand_down.notify_one();
         }
     }

@@ -132,7 +132,8 @@ impl EtcdLock {
         epoch: Epoch,
         lease: i64,
     ) -> Result<Attempt, LockError> {
-        let gate_open_for = self.timing.gate_open_for().max(last.gate_open_for);
+        // Whatever the holder has started may end as late as its margin allows.
+        let gate_open_for = self.timing.lease_duration().max(last.gate_open_for);
         let next = Last { epoch, gate_open_for, ..last };
         let answer = session.transact(self.keys.take(&self.candidate, last, next, lease)).await?;
         if !answer.succeeded() {

@@ -8,7 +8,6 @@
 use std::{
     collections::BTreeMap,
     fmt, fs, io, process,
-    str::FromStr,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -18,6 +17,8 @@ use rustix::{
     process::{Pid, test_kill_process},
 };
 use tenure_database::BootInstant;
+
+use crate::process::Stat;
 
 /// How long a successor waits for processes that are about to end: whoever has closed the lock's connection
 /// last needs a moment to leave.
@@ -45,8 +46,8 @@ impl Processes {
 
     /// One more acts from now on.
     pub fn add(&self, pid: i32) -> io::Result<()> {
-        let started = read(pid)?.ok_or_else(|| io::Error::other("no such process"))?.started;
-        self.all().insert(pid, started);
+        let stat = Stat::of(pid)?.ok_or_else(|| io::Error::other("no such process"))?;
+        self.all().insert(pid, stat.started);
         Ok(())
     }
 
@@ -113,45 +114,15 @@ impl Place {
     }
 }
 
-/// One process as the kernel shows it.
-struct Seen {
-    started: u64,
-    /// It has ended, with all its threads, and its parent has not looked.
-    has_ended: bool,
-}
-
 /// A process that cannot be read, but can be told of, may be somebody else's: it is there.
 fn is_gone(pid: i32, started: u64) -> bool {
-    match read(pid) {
-        Ok(Some(seen)) => seen.started != started || seen.has_ended,
+    match Stat::of(pid) {
+        Ok(Some(stat)) => stat.started != started || stat.has_ended,
         Ok(None) => {
             Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
         }
         Err(_) => false,
     }
-}
-
-fn read(pid: i32) -> io::Result<Option<Seen>> {
-    let stat = match fs::read_to_string(format!("/proc/{pid}/stat")) {
-        Ok(stat) => stat,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        // It ended while it was being read.
-        Err(error) if Errno::from_io_error(&error) == Some(Errno::SRCH) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let seen = parse(&stat).ok_or_else(|| io::Error::other("/proc shows something else"))?;
-    Ok(Some(seen))
-}
-
-/// The fields are numbered in proc(5): state 3, threads 20, start 22.
-fn parse(stat: &str) -> Option<Seen> {
-    // The name stands in brackets and may contain anything, brackets too.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let fields: Vec<_> = rest.split_ascii_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3).copied();
-    let threads = u64::from_str(field(20)?).ok()?;
-    let is_zombie = matches!(field(3)?, "Z" | "X");
-    Some(Seen { started: field(22)?.parse().ok()?, has_ended: is_zombie && threads <= 1 })
 }
 
 #[cfg(test)]
@@ -203,16 +174,5 @@ mod tests {
         ] {
             assert!(!here.are_gone(&written).await, "{written}");
         }
-    }
-
-    #[test]
-    fn a_name_with_brackets_is_read_past() {
-        let stat = "7 (a) Z (b) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 3 0 4711 1 1 1";
-        let seen = parse(stat).unwrap();
-        assert_eq!((seen.started, seen.has_ended), (4711, false));
-        let (threads, one) =
-            (stat.replace(") S", ") Z"), stat.replace(") S", ") Z").replace("20 0 3", "20 0 1"));
-        assert!(!parse(&threads).unwrap().has_ended, "threads of it still run");
-        assert!(parse(&one).unwrap().has_ended);
     }
 }

@@ -203,6 +203,8 @@ async fn functions_run_with_the_rights_and_the_search_path_that_are_meant() {
         "tenure_create_lease_table invoker volatile takes-nulls \
          search_path=public, pg_catalog, pg_temp"
             .to_owned(),
+        format!("tenure_drain definer volatile takes-nulls {fixed}"),
+        format!("tenure_end_drain definer volatile takes-nulls {fixed}"),
         format!("tenure_end_term definer volatile takes-nulls {fixed}"),
         format!("tenure_fence definer volatile takes-nulls {fixed}"),
         format!("tenure_fence_of_other_lock invoker volatile takes-nulls {fixed}"),

@@ -4,7 +4,8 @@
 -- $4 bigint: its late threshold in milliseconds, $5 text: scope, $6 float8: its margin in milliseconds,
 -- $7 bigint: the term whose processes were seen to be gone, 0 for none, $8 text: the candidate's processes.
 WITH held AS MATERIALIZED (
-    SELECT scope_key, epoch, holder_identity, last_heartbeat, late_threshold_ms, released_epoch, quiet_at
+    SELECT scope_key, epoch, holder_identity, last_heartbeat, late_threshold_ms, margin_ms, released_epoch,
+           quiet_at
     FROM public.msp_leader_state
     WHERE id = 1 AND scope_key = $1
     FOR UPDATE
@@ -13,7 +14,7 @@ WITH held AS MATERIALIZED (
            clock_timestamp() AS now,
            greatest(quiet_at, CASE
                WHEN holder_identity = '' OR epoch IN (released_epoch, $7::bigint) THEN '-infinity'
-               ELSE last_heartbeat + (late_threshold_ms + $6::float8) * interval '1 ms'
+               ELSE last_heartbeat + (late_threshold_ms + greatest(margin_ms, $6::float8)) * interval '1 ms'
            END) AS quiet_at
     FROM held
 )
@@ -22,6 +23,7 @@ SET epoch = greatest(state.epoch, public.tenure_highest_epoch($5), $3) + 1,
     holder_identity = $2,
     last_heartbeat = seen.now,
     late_threshold_ms = $4,
+    margin_ms = $6,
     quiet_at = seen.quiet_at,
     processes = $8,
     processes_epoch = greatest(state.epoch, public.tenure_highest_epoch($5), $3) + 1

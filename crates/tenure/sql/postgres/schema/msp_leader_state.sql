@@ -12,6 +12,7 @@ ALTER TABLE msp_leader_state
     ADD COLUMN IF NOT EXISTS late_threshold_ms bigint      NOT NULL DEFAULT 6000,
     ADD COLUMN IF NOT EXISTS released_epoch    bigint      NOT NULL DEFAULT 0,
     ADD COLUMN IF NOT EXISTS quiet_at          timestamptz NOT NULL DEFAULT '-infinity',
+    ADD COLUMN IF NOT EXISTS margin_ms         float8      NOT NULL DEFAULT 0,
     ADD COLUMN IF NOT EXISTS processes         text        NOT NULL DEFAULT '',
     ADD COLUMN IF NOT EXISTS processes_epoch   bigint      NOT NULL DEFAULT 0;
 DO $$
@@ -37,5 +38,7 @@ COMMENT ON COLUMN msp_leader_state.released_epoch IS
     'The last term that was given back: equal to epoch, the holder has stopped acting.';
 COMMENT ON COLUMN msp_leader_state.quiet_at IS
     'When the gates of all terms before this one are shut; a release does not bring it forward.';
+COMMENT ON COLUMN msp_leader_state.margin_ms IS
+    'How long after its late threshold whatever the holder has started may still be ending.';
 COMMENT ON COLUMN msp_leader_state.processes IS
     'The processes that act in the term processes_epoch: a successor on their host can see them gone.';
