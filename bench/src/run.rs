@@ -24,7 +24,9 @@ use crate::{
 
 const TRIALS: usize = 50;
 /// What both sides start: a shell that writes a line, and stays.
-const CHILD: &str = "echo ${TENURE_EPOCH:-0}; exec sleep 1000";
+const CHILD: &str = "echo $TENURE_EPOCH; exec sleep 1000";
+/// Without a keeper nobody ends it, so it stays for as long as its input does.
+const BARE_CHILD: &str = "echo 1; exec cat";
 
 pub async fn run() -> Result<()> {
     let postgres = Postgres::start().await?;
@@ -39,7 +41,7 @@ pub async fn wait_and_start(url: &str) -> Result<()> {
     let url: PostgresUrl = url.parse()?;
     let session = url.connect(Deadline::after(secs(10))).await?;
     session.execute("SELECT pg_advisory_lock($1)", &[&KEY]).await?;
-    let _child = Command::new("sh").args(["-c", CHILD]).stdin(Stdio::null()).spawn()?;
+    let _child = Command::new("sh").args(["-c", BARE_CHILD]).stdin(Stdio::piped()).spawn()?;
     std::future::pending().await
 }
 

@@ -69,7 +69,7 @@ impl Copy {
 
 /// Kills all that descend from a process, whoever is frozen.
 pub fn kill_family(pid: Pid) {
-    family::signal_descendants(pid, &HashSet::new(), Signal::KILL);
+    family::signal(|| family::descendants(pid, &HashSet::new()), &[Signal::KILL]);
 }
 
 impl Drop for Copy {

@@ -1,6 +1,15 @@
 //! The work of a term that is a program: started when the gate opens, dead before the term is released.
 
-use std::{collections::BTreeMap, io, os::fd::AsFd, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::AsFd,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use tenure::{
@@ -60,6 +69,8 @@ pub(crate) struct Children {
     /// gone. So no term gets a keeper that was started after it was won.
     spare: Mutex<Option<Idle>>,
     metrics: Metrics,
+    /// This was the last term: nobody needs a keeper any more.
+    is_leaving: AtomicBool,
     standby: Option<Standby>,
     signals: broadcast::Sender<i32>,
     outcomes: mpsc::UnboundedSender<Outcome>,
@@ -83,6 +94,7 @@ impl Children {
             scope: scope.to_owned(),
             node_id: node_id.to_owned(),
             metrics,
+            is_leaving: AtomicBool::new(false),
             standby: None,
             signals,
             outcomes,
@@ -200,6 +212,11 @@ impl Children {
         Outcome::Ended { exit, was_stopped }
     }
 
+    /// No term comes after this one.
+    pub(crate) fn leave(&self) {
+        self.is_leaving.store(true, Ordering::Relaxed);
+    }
+
     /// Returns when nothing that does not lead lives any more.
     pub(crate) async fn end_standby(&self) {
         if let Some(standby) = &self.standby {
@@ -231,6 +248,9 @@ impl Work for OfTerms {
     async fn ended(&self, _: &Term) {
         let children = &self.0;
         children.token.remove();
+        if children.is_leaving.load(Ordering::Relaxed) {
+            return;
+        }
         if let Err(error) = children.keep_a_spare().await {
             tracing::error!(target: "tenure", %error, "keeper_not_started");
         }

@@ -54,18 +54,55 @@ pub fn zombies(of: Pid) -> Vec<Pid> {
     ended.map(|(pid, _)| pid).collect()
 }
 
-/// Sends a signal to all that descend from a process.
-pub fn signal_descendants(of: Pid, except: &HashSet<Pid>, signal: Signal) -> Signalled {
-    let found: Vec<_> = descendants(of, except)
-        .into_iter()
-        .filter_map(|pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?)))
-        .collect();
-    // Whoever is still a descendant is the one whose file was opened.
-    let still: HashSet<_> = descendants(of, except).into_iter().collect();
-    let told = found.iter().filter(|(pid, _)| still.contains(pid));
-    // It may have ended meanwhile, which is what is wanted.
-    let refused = told.filter(|(_, file)| pidfd_send_signal(file, signal) == Err(Errno::PERM));
-    Signalled { refused: refused.count(), count: still.len() }
+/// Those who descend from a process, found from parent to child: quick, however many processes there are. It
+/// may miss somebody who is just passed on to another parent, so it proves nothing.
+#[must_use]
+pub fn nearest(of: Pid) -> Vec<Pid> {
+    let mut found = Vec::new();
+    let mut parents = vec![of];
+    while let Some(parent) = parents.pop() {
+        let Some(children) = children(parent) else {
+            // Some kernels do not say who the children are.
+            return descendants(of, &HashSet::new());
+        };
+        found.extend(&children);
+        parents.extend(children);
+    }
+    found
+}
+
+/// The children of all threads of a process; `None` where the kernel does not say.
+fn children(of: Pid) -> Option<Vec<Pid>> {
+    let mut children = Vec::new();
+    let threads = fs::read_dir(format!("/proc/{}/task", of.as_raw_pid()));
+    for thread in threads.into_iter().flatten().flatten() {
+        match fs::read_to_string(thread.path().join("children")) {
+            Ok(listed) => {
+                let pids = listed.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
+                children.extend(pids.filter_map(Pid::from_raw));
+            }
+            // It has ended meanwhile.
+            Err(_) if !thread.path().exists() => {}
+            Err(_) => return None,
+        }
+    }
+    Some(children)
+}
+
+/// Sends signals, one after the other, to those whom `find` finds.
+pub fn signal(find: impl Fn() -> Vec<Pid>, signals: &[Signal]) -> Signalled {
+    let open = |pid| Some((pid, pidfd_open(pid, PidfdFlags::empty()).ok()?));
+    let found: Vec<_> = find().into_iter().filter_map(open).collect();
+    // Whoever is still found is the one whose file was opened.
+    let still: HashSet<_> = find().into_iter().collect();
+    let mut refused = 0;
+    for (_, file) in found.iter().filter(|(pid, _)| still.contains(pid)) {
+        // It may have ended meanwhile, which is what is wanted.
+        let told = signals.iter().map(|signal| pidfd_send_signal(file, *signal));
+        let refusals = told.filter(|told| *told == Err(Errno::PERM)).count();
+        refused += usize::from(refusals > 0);
+    }
+    Signalled { refused, count: still.len() }
 }
 
 fn all() -> impl Iterator<Item = (Pid, Stat)> {

@@ -18,7 +18,6 @@
 mod alarm;
 
 use std::{
-    collections::HashSet,
     fs,
     io::{self, Read},
     os::{
@@ -171,7 +170,7 @@ impl Keeper {
         }
         if now.since(since) >= self.grace {
             self.stage = Stage::Killed { since };
-            if self.signal_all(Signal::KILL).refused > 0 && !self.has_complained {
+            if self.signal_all(&[Signal::KILL]).refused > 0 && !self.has_complained {
                 self.has_complained = true;
                 self.report(&Report::MayNotEnd);
             }
@@ -270,19 +269,21 @@ impl Keeper {
     fn ask_to_end(&mut self) {
         if matches!(self.stage, Stage::Running) {
             self.stage = Stage::Asked { since: BootInstant::now() };
-            self.signal_all(Signal::TERM);
             // Whoever is stopped cannot be asked.
-            self.signal_all(Signal::CONT);
+            self.signal_all(&[Signal::TERM, Signal::CONT]);
         }
     }
 
     /// To the child's group at once, if it has one, and to whoever is not in it.
-    fn signal_all(&self, signal: Signal) -> Signalled {
+    fn signal_all(&self, signals: &[Signal]) -> Signalled {
         if let Some(group) = self.group {
-            // The group may be empty already.
-            let _ = kill_process_group(group, signal);
+            for signal in signals {
+                // The group may be empty already.
+                let _ = kill_process_group(group, *signal);
+            }
         }
-        family::signal_descendants(getpid(), &HashSet::new(), signal)
+        // Whoever is missed here is still a child in the end, and is killed then.
+        family::signal(|| family::nearest(getpid()), signals)
     }
 
     /// What a supervisor removes itself, unless it is gone.

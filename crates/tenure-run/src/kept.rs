@@ -111,7 +111,8 @@ impl Nursery {
         // A single look can miss somebody who is just passed on to another parent.
         let mut seen_nobody = 0;
         while seen_nobody < 2 {
-            let left = family::signal_descendants(getpid(), &self.others(), Signal::KILL);
+            let left =
+                family::signal(|| family::descendants(getpid(), &self.others()), &[Signal::KILL]);
             seen_nobody = if left.count == 0 { seen_nobody + 1 } else { 0 };
             if left.refused > 0 {
                 may_not_end();
@@ -331,7 +332,8 @@ impl Kept {
             }
         }
         match told {
-            Some(_) => self.keeper.bury().await,
+            // Nobody has to wait until it has left.
+            Some(_) => drop(tokio::spawn(async move { self.keeper.bury().await })),
             None => {
                 let keeper = self.keeper.pid.as_raw_pid();
                 tracing::warn!(target: "tenure", keeper, "keeper_lost");
@@ -370,7 +372,8 @@ impl KeeperProcess {
     /// Kills whatever descends from the keeper, then the keeper, then what it left behind, until nobody is
     /// there any more.
     async fn end_by_hand(&mut self) {
-        while family::signal_descendants(self.pid, &HashSet::new(), Signal::KILL).count > 0 {
+        let below = || family::descendants(self.pid, &HashSet::new());
+        while family::signal(below, &[Signal::KILL]).count > 0 {
             tokio::time::sleep(AGAIN).await;
         }
         self.kill();

@@ -98,6 +98,7 @@ impl Supervisor {
                 return Err(error.into());
             }
         };
+        self.children.leave();
         // In order: gate shut, child dead, term released. And whoever stood by ends too.
         let Self { election, children, mut told, signals, mut ended, .. } = self;
         let mut stopping = pin!(election.stop());

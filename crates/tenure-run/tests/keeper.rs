@@ -181,7 +181,10 @@ async fn a_family_that_keeps_forking_is_ended() {
     let (kept, pids) = scene.runs_with(script, &["child"]).await;
     kept.stop().await;
     assert_gone(&pids);
-    assert_eq!(family::descendants(rustix::process::getpid(), &Default::default()), []);
+    eventually_true("its keeper has left too", secs(5), async || {
+        family::descendants(rustix::process::getpid(), &Default::default()).is_empty()
+    })
+    .await;
 }
 
 #[tokio::test]

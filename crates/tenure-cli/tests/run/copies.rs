@@ -136,7 +136,7 @@ impl Drop for Copy {
     /// From below, so that nobody is left, whoever is frozen.
     fn drop(&mut self) {
         if !self.has_ended() {
-            family::signal_descendants(self.pid(), &HashSet::new(), Signal::KILL);
+            family::signal(|| family::descendants(self.pid(), &HashSet::new()), &[Signal::KILL]);
             let _ = self.process.kill();
         }
         let _ = self.process.wait();

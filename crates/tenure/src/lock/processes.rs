@@ -131,21 +131,33 @@ mod tests {
 
     use super::*;
 
-    fn sleeper() -> process::Child {
-        Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap()
+    /// Sleeps until it is killed, at the latest with this value.
+    struct Sleeper(process::Child);
+
+    impl Sleeper {
+        fn start() -> Self {
+            Self(Command::new("sleep").arg("1000").stdin(Stdio::null()).spawn().unwrap())
+        }
+    }
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
     }
 
     #[tokio::test]
     async fn processes_are_gone_when_the_last_has_ended() {
-        let (here, mut child) = (Processes::this().unwrap(), sleeper());
-        let pid = i32::try_from(child.id()).unwrap();
+        let (here, mut child) = (Processes::this().unwrap(), Sleeper::start());
+        let pid = i32::try_from(child.0.id()).unwrap();
         let acting = Processes { started: Arc::default(), ..here.clone() };
         acting.add(pid).unwrap();
         let written = acting.to_string();
         assert!(!here.are_gone(&written).await, "it lives");
-        child.kill().unwrap();
+        child.0.kill().unwrap();
         assert!(here.are_gone(&written).await, "a zombie acts no more");
-        child.wait().unwrap();
+        child.0.wait().unwrap();
         assert!(here.are_gone(&written).await);
         acting.remove(pid);
         assert!(!here.are_gone(&acting.to_string()).await, "who names nobody proves nothing");
