@@ -1,10 +1,17 @@
 //! Postgres: a URL, sessions over TLS, and the way a call uses one.
 
 mod line;
+mod pool;
 mod pooler;
 mod session;
 mod socket;
 mod tls;
 mod url;
 
-pub use self::{line::Line, pooler::is_transaction_pooler, session::Session, url::PostgresUrl};
+pub use self::{
+    line::Line,
+    pool::{Pool, Pooled},
+    pooler::is_transaction_pooler,
+    session::Session,
+    url::PostgresUrl,
+};

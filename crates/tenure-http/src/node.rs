@@ -104,8 +104,14 @@ pub fn routes(node: Node, guard: Guard) -> Router {
 }
 
 async fn ready(State(shown): State<Arc<Shown>>) -> String {
-    let mode = if shown.gate.open_until().is_some() { "leader" } else { "follower" };
-    format!("mode={mode} holder_id={}", shown.gate.holder())
+    let holder = shown.gate.holder();
+    if shown.gate.open_until().is_none() {
+        return format!("mode=follower holder_id={holder}");
+    }
+    match shown.leadership.borrow().expires_at {
+        Some(at) => format!("mode=leader holder_id={holder} lease_expires_at={at}"),
+        None => format!("mode=leader holder_id={holder}"),
+    }
 }
 
 async fn role(State(shown): State<Arc<Shown>>) -> Json<RoleView> {

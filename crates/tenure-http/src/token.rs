@@ -44,7 +44,8 @@ impl Token {
     }
 
     /// Whether an `Authorization` header brings it.
-    pub(crate) fn is_brought_by(&self, header: &str) -> bool {
+    #[must_use]
+    pub fn is_brought_by(&self, header: &str) -> bool {
         let secret =
             header.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         // Digests are compared, so the time that it takes says nothing about the token.

@@ -9,6 +9,7 @@ mod work;
 
 use std::{fmt, ops::Deref, sync::Arc, thread, time::Duration};
 
+use jiff::Timestamp;
 use tokio::{
     runtime,
     sync::{broadcast, mpsc, oneshot, watch},
@@ -57,6 +58,9 @@ pub struct Leadership {
     pub term: Option<Term>,
     /// The last leader that was heard of, this node or another.
     pub leader: Option<(String, Epoch)>,
+    /// When this node's term ends unless it is renewed, by the database's clock where that was told. A renewal
+    /// changes it without waking those who wait for a change.
+    pub expires_at: Option<Timestamp>,
 }
 
 /// An election on its way to being started.
@@ -110,12 +114,19 @@ impl Builder {
         self
     }
 
+    /// The durations that it will keep to.
+    #[must_use]
+    pub fn timing(&self) -> &Timing {
+        &self.timing
+    }
+
     /// Starts contending. Call it on the tokio runtime that the work shall run on.
     pub fn start(self) -> std::io::Result<Election> {
         let observer = Observer::new(self.candidate.clone(), self.timing, &self.metrics);
         let Candidate { scope, holder, .. } = self.candidate.clone();
         let gate = LeaderGate::shut(scope, holder, observer.metrics.blocked.clone());
-        let nobody = Leadership { role: Role::Follower, term: None, leader: None };
+        let nobody =
+            Leadership { role: Role::Follower, term: None, leader: None, expires_at: None };
         let shared = Arc::new(Shared {
             gate,
             leadership: watch::Sender::new(nobody),

@@ -51,7 +51,7 @@ impl Observer {
 
     pub(crate) fn acquired(&self, epoch: Epoch, reading: &Reading) {
         self.metrics.heartbeat_seen(Duration::ZERO);
-        event!(info, self, epoch, { expires_at = self.expires_at(reading), }, "leader_acquired");
+        event!(info, self, epoch, { expires_at = self.expires_at(reading).map(|at| at.to_string()), }, "leader_acquired");
     }
 
     /// The gate opened; `again` when only a late heartbeat had shut it.
@@ -67,7 +67,7 @@ impl Observer {
     pub(crate) fn renewed(&self, epoch: Epoch, took: Duration, reading: &Reading) {
         self.metrics.heartbeat_update_ms.observe(took.as_secs_f64() * 1e3);
         self.metrics.heartbeat_seen(Duration::ZERO);
-        event!(debug, self, epoch, { expires_at = self.expires_at(reading), }, "leader_renewed");
+        event!(debug, self, epoch, { expires_at = self.expires_at(reading).map(|at| at.to_string()), }, "leader_renewed");
     }
 
     pub(crate) fn shut(&self, epoch: Epoch, reason: EndReason) {
@@ -121,9 +121,9 @@ impl Observer {
     }
 
     /// By the database's clock, where it was told.
-    fn expires_at(&self, reading: &Reading) -> Option<String> {
+    pub(crate) fn expires_at(&self, reading: &Reading) -> Option<jiff::Timestamp> {
         let expires = reading.clock?.server + self.timing.lease_duration();
         let millis = i64::try_from(expires.as_millis()).ok()?;
-        Some(jiff::Timestamp::from_millisecond(millis).ok()?.to_string())
+        jiff::Timestamp::from_millisecond(millis).ok()
     }
 }

@@ -221,6 +221,13 @@ impl Driver {
         if hold.is_some() {
             self.hold = hold;
         }
+        if matches!(event, Event::Granted { .. } | Event::Renewed { .. }) {
+            let expires_at = self.observer.expires_at(&reading);
+            self.shared.leadership.send_if_modified(|leadership| {
+                leadership.expires_at = expires_at;
+                false
+            });
+        }
         let signs = self.witness.compare(reading);
         if signs.clock_jumped {
             self.step(Event::ClockJumped);
@@ -323,6 +330,7 @@ impl Driver {
             self.shared.leadership.send_modify(|leadership| {
                 leadership.role = Role::Follower;
                 leadership.term = None;
+                leadership.expires_at = None;
             });
         }
         if reason != EndReason::Late

@@ -18,7 +18,10 @@ use tenure_database::{
     postgres::{Line, PostgresUrl},
 };
 use tokio::sync::Mutex;
-use tokio_postgres::{Client, GenericClient, types::Type};
+use tokio_postgres::{
+    Client, GenericClient, Row, Statement,
+    types::{ToSql, Type},
+};
 
 use super::{Fence, FenceError, Raised};
 use crate::{
@@ -95,6 +98,32 @@ impl Drop for FencedTransaction<'_> {
             // Polled once it is sent; nobody waits for the answer, and later calls queue up behind it.
             let _ = self.client.batch_execute("ROLLBACK").now_or_never();
         }
+    }
+}
+
+/// Runs one statement that only this term can commit, in a transaction of its own and in one round trip, and
+/// returns its rows. For batches; a write of one row without rows to return is cheaper as a
+/// [`FencedStatement`](super::FencedStatement).
+pub async fn query(
+    client: &Client,
+    term: &Term,
+    statement: &Statement,
+    parameters: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Row>, FenceError> {
+    let (scope, holder, epoch) =
+        (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
+    let of_term: [Parameter<'_>; 3] =
+        [(&scope, Type::TEXT), (&holder, Type::TEXT), (&epoch, Type::INT8)];
+    // Sent together and answered in order; after a refusal the transaction can only roll back.
+    let written = try_join!(
+        client.batch_execute(BEGIN),
+        client.query_typed(FENCE, &of_term),
+        client.query(statement, parameters),
+        client.batch_execute("COMMIT"),
+    );
+    match written {
+        Ok((_, _, rows, ())) => Ok(rows),
+        Err(error) => Err(meaning(error, term.epoch())),
     }
 }
 
