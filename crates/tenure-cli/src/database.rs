@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use tenure::schema;
 use tenure_database::{
     DatabaseError, Deadline,
-    migrate::{self, MigrateError, Standing},
+    migrate::{self, MigrateError, Migration, Standing},
     postgres::{PostgresUrl, Session},
     sqlite,
 };
@@ -47,6 +47,27 @@ pub fn open(data: &Path) -> Result<Connection> {
     let standing = migrate::sqlite::standing(&file, schema::COMPONENT, &schema::SQLITE);
     require_current(standing).with_context(|| format!("cannot use {}", data.display()))?;
     Ok(file)
+}
+
+/// Migrates where the role may; otherwise the schema must be there.
+pub async fn prepare(
+    url: &PostgresUrl,
+    component: &'static str,
+    known: &[Migration],
+) -> Result<()> {
+    let mut session = url.connect(Deadline::after(CONNECT)).await?;
+    let standing = migrate::postgres::standing(&session, component, known).await?;
+    warn_when_ahead(&standing);
+    if matches!(standing, Standing::Behind(_)) {
+        let migrated = migrate::postgres::migrate(&mut session, component, known).await;
+        migrated.map_err(anyhow::Error::from).map_err(|error| match lacks_rights(&error) {
+            true => error.context(
+                "the schema is missing and this role may not make it: run `tenure migrate` as the owner",
+            ),
+            false => error,
+        })?;
+    }
+    Ok(())
 }
 
 fn require_current(standing: Result<Standing, MigrateError>) -> Result<(), MigrateError> {

@@ -7,7 +7,9 @@ mod migrate;
 mod output;
 mod run;
 mod scope;
+mod shown;
 mod status;
+mod submissions;
 
 use std::{env, process::ExitCode};
 
@@ -39,6 +41,7 @@ async fn carry_out(meant: Meant) -> Result<ExitCode> {
     match meant {
         Meant::Run(run) => return Ok(run.run().await?.into()),
         Meant::Drain(drain) => drain.run().await?,
+        Meant::Submissions(submissions) => submissions.run().await?,
         Meant::Migrate(migrate) => migrate.run().await?,
         Meant::Status(question) => question.answer().await?,
         Meant::Change(change) => change.run().await?,

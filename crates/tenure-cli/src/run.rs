@@ -2,7 +2,6 @@
 
 mod contend;
 mod pace;
-mod shown;
 
 use std::ffi::OsString;
 
@@ -16,8 +15,9 @@ use rustix::{
 use tenure::{AdvisoryEnvironment, Candidate, DatabaseUrl, HolderId, Metrics, Scope};
 use tenure_run::{Nursery, Programs, Restart, Supervisor};
 
-use self::{contend::Contender, shown::Shown};
-pub use self::{pace::Pace, shown::Http};
+use self::contend::Contender;
+pub use self::pace::Pace;
+use crate::shown::{Http, Page, Shown};
 
 /// The argument that makes this binary a keeper.
 pub const KEEPER: &str = "keeper";
@@ -88,7 +88,9 @@ impl Run {
         };
         let supervisor =
             Supervisor::start(builder, &candidate, nursery, programs, self.restart, counted)?;
-        let shown = Shown::start(server, &supervisor.election(), facts, registry);
+        let page =
+            Page { title: "tenure run", facts, metrics: registry, routes: axum::Router::new() };
+        let shown = Shown::start(server, &supervisor.election(), page);
         let ended = supervisor.run().await;
         shown.stop().await;
         Ok(ended?)

@@ -1,8 +1,9 @@
-//! What a supervisor shows of itself while it runs: over HTTP, and to systemd.
+//! What a command shows of itself while it runs: over HTTP, and to systemd.
 
 use std::{io, sync::Arc};
 
 use anyhow::{Context, Result};
+use axum::Router;
 use prometheus_client::registry::Registry;
 use sd_notify::NotifyState;
 use tenure::{
@@ -29,7 +30,18 @@ impl Http {
     }
 }
 
-/// What runs beside the supervisor, until it is stopped.
+/// What is served.
+pub struct Page {
+    /// The headline of the status page.
+    pub title: &'static str,
+    /// What it says beside.
+    pub facts: Vec<(String, String)>,
+    pub metrics: Registry,
+    /// What this command serves of its own.
+    pub routes: Router,
+}
+
+/// What runs beside the command's own work, until it is stopped.
 pub struct Shown {
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
@@ -37,16 +49,11 @@ pub struct Shown {
 
 impl Shown {
     /// Begins to serve, and tells systemd that this process is ready.
-    pub fn start(
-        server: Option<Server>,
-        election: &Handle,
-        facts: Vec<(String, String)>,
-        metrics: Registry,
-    ) -> Self {
+    pub fn start(server: Option<Server>, election: &Handle, page: Page) -> Self {
         let stop = CancellationToken::new();
         let mut tasks = Vec::new();
         if let Some(server) = server {
-            let serving = serve(server, election.clone(), facts, metrics, stop.clone());
+            let serving = serve(server, election.clone(), page, stop.clone());
             tasks.push(tokio::spawn(serving));
         }
         tasks.push(tokio::spawn(tell_systemd(election.leadership(), stop.clone())));
@@ -65,23 +72,17 @@ impl Shown {
     }
 }
 
-async fn serve(
-    server: Server,
-    election: Handle,
-    facts: Vec<(String, String)>,
-    metrics: Registry,
-    stop: CancellationToken,
-) {
+async fn serve(server: Server, election: Handle, page: Page, stop: CancellationToken) {
     let url = format!("http://{}", server.address());
     tracing::info!(target: "tenure", %url, "http_listening");
     let node = Node {
         election,
-        title: "tenure run".to_owned(),
-        facts,
+        title: page.title.to_owned(),
+        facts: page.facts,
         url: Some(url),
-        metrics: Arc::new(metrics),
+        metrics: Arc::new(page.metrics),
     };
-    let routes = tenure_http::routes(node, server.guard());
+    let routes = tenure_http::routes(node, server.guard()).merge(page.routes);
     server.serve(routes, stop).await;
 }
 

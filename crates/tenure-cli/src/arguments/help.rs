@@ -22,6 +22,7 @@ pub const MAIN: &str = concat!(
     "\
 Examples:
   tenure run --scope report -- ./make-report    run a program in one of many places
+  tenure submissions --registry targets.json --http 8080
   tenure migrate                                prepare the file tenure.db
   export TENURE_DB=postgres://owner@db/app
   tenure migrate --grant-to app                 prepare a server, for services that connect as app
@@ -52,6 +53,23 @@ Exit codes:
   125  tenure itself failed; the message on stderr says why
   126  the program could not be started
   127  the program was not found";
+
+pub const SUBMISSIONS: &str = concat!(
+    "\
+Examples:
+  tenure --db postgres://app@db/app submissions --registry targets.json --http 8080
+  tenure submissions --registry targets.json --http 0.0.0.0:8080 --token-file /etc/tenure/token
+  curl -d '{\"intentId\": \"order-7\", \"submissionTarget\": \"otp\", \"payload\": {}}' \\
+       'localhost:8080/v1/intents?waitSeconds=5'
+
+The API is described at /docs, and for programs at /openapi.json.
+
+",
+    exit_codes!(
+        "told to stop, and all was recorded",
+        " (a registry that is refused, a missing schema)"
+    )
+);
 
 pub const MIGRATE: &str = concat!(
     "\

@@ -15,15 +15,10 @@ use tenure::{
     },
     schema,
 };
-use tenure_database::{
-    Deadline,
-    migrate::{self, Standing},
-    postgres::PostgresUrl,
-    sqlite,
-};
+use tenure_database::{migrate, postgres::PostgresUrl, sqlite};
 
 use super::LockChoice;
-use crate::database::{self, CONNECT, PATIENCE};
+use crate::database::{self, PATIENCE};
 
 /// Who contends, and how.
 pub struct Contender<'r> {
@@ -44,7 +39,7 @@ impl Contender<'_> {
                 Ok(self.on_file(data)?.fence(fence))
             }
             DatabaseUrl::Postgres(url) => {
-                prepare_server(url).await?;
+                database::prepare(url, schema::COMPONENT, &schema::POSTGRES).await?;
                 let fence = PostgresFence::new((**url).clone(), self.timing);
                 Ok(self.on_server(url)?.fence(fence))
             }
@@ -113,23 +108,5 @@ fn etcd(_: &[String], _: Candidate, _: Timing) -> Result<Builder> {
 fn prepare_file(data: &Path) -> Result<()> {
     let mut file = sqlite::open(data, PATIENCE)?;
     migrate::sqlite::migrate(&mut file, schema::COMPONENT, &schema::SQLITE)?;
-    Ok(())
-}
-
-/// Migrates where the role may; otherwise the schema must be there.
-async fn prepare_server(url: &PostgresUrl) -> Result<()> {
-    let mut session = url.connect(Deadline::after(CONNECT)).await?;
-    let (component, known) = (schema::COMPONENT, &schema::POSTGRES);
-    let standing = migrate::postgres::standing(&session, component, known).await?;
-    database::warn_when_ahead(&standing);
-    if matches!(standing, Standing::Behind(_)) {
-        let migrated = migrate::postgres::migrate(&mut session, component, known).await;
-        migrated.map_err(anyhow::Error::from).map_err(|error| {
-            match database::lacks_rights(&error) {
-                true => error.context("the schema is missing and this role may not make it: run `tenure migrate` as the owner"),
-                false => error,
-            }
-        })?;
-    }
     Ok(())
 }

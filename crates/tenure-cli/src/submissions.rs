@@ -1,0 +1,113 @@
+//! `tenure submissions`: many instances take requests, one executes.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use prometheus_client::registry::Registry as MetricsRegistry;
+use tenure::{
+    Candidate, DatabaseUrl, Election, HolderId, Scope, Timing,
+    fence::PostgresFence,
+    lock::postgres_lease::{LeaseTable, PostgresLease},
+};
+use tenure_database::postgres::PostgresUrl;
+use tenure_http::Server;
+use tenure_submissions::{
+    http,
+    instance::{Behaviour, Instance},
+    registry::Registry,
+    schema,
+    store::postgres::PostgresStore,
+};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::{
+    database,
+    shown::{Http, Page, Shown},
+};
+
+/// The lease, under the name that others know.
+const LEASES: &str = "submission_manager_leases";
+/// How long the store may take to answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What to serve, and how to contend for executing it.
+#[derive(Debug)]
+pub struct Submissions {
+    pub db: DatabaseUrl,
+    pub registry: Registry,
+    pub http: Http,
+    pub allow_unauthenticated: bool,
+    pub lease_name: Scope,
+    pub holder_id: Option<HolderId>,
+    pub timing: Timing,
+    pub behaviour: Behaviour,
+}
+
+impl Submissions {
+    /// Serves until it is told to stop; then all that was begun is finished and recorded.
+    pub async fn run(self) -> Result<()> {
+        let DatabaseUrl::Postgres(url) = &self.db else {
+            bail!("tenure submissions works on Postgres so far (--db postgres://…)");
+        };
+        let (token, is_open) = (self.http.token.clone(), self.allow_unauthenticated);
+        let server = self.http.bind().await?;
+        refuse_open(&server, token.is_some() || is_open)?;
+        database::prepare(url, tenure::schema::COMPONENT, &tenure::schema::POSTGRES).await?;
+        database::prepare(url, schema::COMPONENT, &schema::POSTGRES).await?;
+        let holder = self.holder_id.unwrap_or_else(HolderId::fresh);
+        let candidate = Candidate::new(self.lease_name, holder);
+        let builder = contender(url, candidate, self.timing)?;
+        let facts = vec![
+            ("Targets".to_owned(), self.registry.len().to_string()),
+            ("Database".to_owned(), self.db.to_string()),
+        ];
+        let store = Arc::new(PostgresStore::new((**url).clone(), PATIENCE));
+        let mut metrics = MetricsRegistry::default();
+        let instance =
+            Instance::start(builder, self.registry, store, self.behaviour, &mut metrics)?;
+        let routes = http::routes(&instance, token);
+        let page = Page { title: "tenure submissions", facts, metrics, routes };
+        let shown = Shown::start(Some(server), &instance.election(), page);
+        finish(instance, shown).await
+    }
+}
+
+/// Whoever is told to stop takes nothing more, and finishes what it has.
+async fn finish(mut instance: Instance, shown: Shown) -> Result<()> {
+    let (mut terminated, mut interrupted) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        ended = instance.ended() => {
+            shown.stop().await;
+            ended?;
+            bail!("the election has ended");
+        }
+        _ = terminated.recv() => {}
+        _ = interrupted.recv() => {}
+    }
+    shown.stop().await;
+    Ok(instance.stop().await?)
+}
+
+fn contender(
+    url: &PostgresUrl,
+    candidate: Candidate,
+    timing: Timing,
+) -> Result<tenure::election::Builder> {
+    let table = LeaseTable::named(LEASES).context("the lease table")?;
+    let lock = PostgresLease::new(url.clone(), table, candidate.clone(), timing)?;
+    let fence = PostgresFence::new(url.clone(), timing);
+    Ok(Election::builder(candidate, timing, lock).fence(fence))
+}
+
+/// Other machines are served without a token only when the operator has said so.
+fn refuse_open(server: &Server, is_meant: bool) -> Result<()> {
+    if is_meant || server.address().ip().to_canonical().is_loopback() {
+        return Ok(());
+    }
+    bail!(
+        "--http {} serves other machines, and there is no token: give --token-file, or say \
+         --allow-unauthenticated",
+        server.address()
+    )
+}

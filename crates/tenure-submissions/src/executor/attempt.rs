@@ -1,0 +1,83 @@
+//! One attempt: from its reservation to its outcome.
+
+use jiff::SignedDuration;
+use tenure::{BootInstant, LeaderGate};
+
+use super::Executor;
+use crate::{
+    intent::Status,
+    policy::{self, Next, Outcome},
+    schedule::{Row, Version},
+    store::{Finished, Reservation},
+};
+
+/// What came of an attempt.
+pub(super) enum Attempted {
+    /// It has an outcome, to be recorded.
+    Finished(Box<Finished>),
+    /// The term was over, or nearly, before the call: nothing has happened.
+    Aborted {
+        /// Of which intent.
+        row: Row,
+        /// Its version.
+        version: Version,
+    },
+}
+
+/// Calls the gateway, if the gate is open for long enough to record what comes of it.
+pub(super) async fn attempt(
+    executor: &Executor,
+    gate: &LeaderGate,
+    reservation: Reservation,
+) -> Attempted {
+    let (row, version) = (reservation.row, reservation.version);
+    let needs = executor.gateway.timeout() + executor.pace.record_within;
+    let has_time = gate.open_until().is_some_and(|until| until.left() >= needs);
+    let Some(token) = gate.require_leader().ok().filter(|_| has_time) else {
+        return Attempted::Aborted { row, version };
+    };
+    let began = BootInstant::now();
+    let Ok(outcome) = executor.gateway.submit(gate, token, &reservation).await else {
+        return Attempted::Aborted { row, version };
+    };
+    let took = BootInstant::now().since(began);
+    executor.metrics.attempted(counts_as(&outcome), took);
+    // By the database's clock: what it said when the attempt began, and what has passed since.
+    let passed = SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX);
+    let finished_at =
+        reservation.started_at.saturating_add(passed).unwrap_or(reservation.started_at);
+    let next = policy::follow_up(
+        &reservation.contract,
+        reservation.created_at,
+        reservation.number,
+        &outcome,
+        finished_at,
+        executor.pace.retry_after,
+    );
+    Attempted::Finished(Box::new(Finished {
+        row,
+        number: reservation.number,
+        started_at: reservation.started_at,
+        finished_at,
+        outcome,
+        next,
+    }))
+}
+
+fn counts_as(outcome: &Outcome) -> &'static str {
+    match outcome {
+        Outcome::Accepted { .. } => "accepted",
+        Outcome::Rejected { .. } => "rejected",
+        Outcome::Failed { .. } => "error",
+    }
+}
+
+/// The status that an intent has when this was recorded.
+pub(super) fn status_after(next: &Next) -> Status {
+    match next {
+        Next::Accepted => Status::Accepted,
+        Next::Rejected { .. } => Status::Rejected,
+        Next::Exhausted(_) => Status::Exhausted,
+        Next::Retry { .. } => Status::Pending,
+    }
+}

@@ -1,0 +1,353 @@
+//! One term of execution: the loop that owns the schedule.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use tenure::{LeaderGate, Term, election::Tenure, fence::FenceError};
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{Interval, MissedTickBehavior},
+};
+
+use super::{
+    Executor,
+    attempt::{Attempted, attempt, status_after},
+    clock::DatabaseClock,
+};
+use crate::{
+    policy::Next,
+    schedule::{Change, Row, Schedule},
+    store::{Ended, Finished, News, Position, Read, Reservation, Reserve, StoreError},
+};
+
+/// How many outcomes are recorded together at most.
+const LARGEST_RECORD: usize = 500;
+/// How many are taken together at most.
+const LARGEST_RESERVE: usize = 500;
+/// How long an attempt that was aborted for lack of time waits for a renewal.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What a new leader has read.
+pub(super) struct Rebuilt {
+    schedule: Schedule,
+    position: Position,
+    clock: DatabaseClock,
+    news: mpsc::UnboundedReceiver<News>,
+}
+
+impl Rebuilt {
+    /// Reads everything, after having begun to listen.
+    pub(super) async fn read(executor: &Executor, term: &Term) -> Result<Self, StoreError> {
+        let news = executor.store.news();
+        let Read { changes, position } = executor.store.rebuild().await?;
+        let clock = DatabaseClock::read(executor.store.now().await?);
+        executor.webhooks.take_over(term).await?;
+        Ok(Self { schedule: Schedule::of(changes), position, clock, news })
+    }
+}
+
+/// What runs beside the loop, and what it reports.
+enum Report {
+    Refreshed(Result<Read, StoreError>),
+    Reserved { rows: Vec<Row>, answer: Result<Vec<Reserve>, StoreError> },
+    Attempted(Attempted),
+    Recorded { finished: Vec<Finished>, answer: Result<Vec<Ended>, StoreError> },
+}
+
+pub(super) struct TermOfWork {
+    executor: Arc<Executor>,
+    gate: LeaderGate,
+    tenure: Tenure,
+    schedule: Schedule,
+    position: Position,
+    clock: DatabaseClock,
+    news: mpsc::UnboundedReceiver<News>,
+    refresh_due: Interval,
+    tasks: JoinSet<Report>,
+    /// When each intent under way was submitted, for the time that it took.
+    submitted: HashMap<Row, jiff::Timestamp>,
+    finished: Vec<Finished>,
+    is_refreshing: bool,
+    must_refresh: bool,
+    is_reserving: bool,
+    is_recording: bool,
+    /// Attempts under way, and reservations about to be.
+    busy: usize,
+}
+
+/// The term cannot go on.
+struct Lost;
+
+impl TermOfWork {
+    pub(super) fn new(
+        executor: Arc<Executor>,
+        gate: LeaderGate,
+        tenure: Tenure,
+        rebuilt: Rebuilt,
+    ) -> Self {
+        let Rebuilt { schedule, position, clock, news } = rebuilt;
+        let mut refresh_due = tokio::time::interval(executor.pace.refresh_interval);
+        refresh_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        Self {
+            executor,
+            gate,
+            tenure,
+            schedule,
+            position,
+            clock,
+            news,
+            refresh_due,
+            tasks: JoinSet::new(),
+            submitted: HashMap::new(),
+            finished: Vec::new(),
+            is_refreshing: false,
+            must_refresh: false,
+            is_reserving: false,
+            is_recording: false,
+            busy: 0,
+        }
+    }
+
+    /// Runs until the term ends. What was begun is awaited and recorded, as far as the fence lets it.
+    pub(super) async fn run(mut self) {
+        let stop = self.tenure.stop.clone();
+        loop {
+            self.begin_what_is_due();
+            let due = self.next_due();
+            tokio::select! {
+                biased;
+                () = stop.cancelled() => break,
+                Some(report) = self.tasks.join_next() => {
+                    let Ok(report) = report else { return };
+                    if self.take_in(report).is_err() {
+                        return;
+                    }
+                }
+                Some(news) = self.news.recv() => {
+                    if !matches!(news, News::Done(_)) {
+                        self.refresh();
+                    }
+                }
+                _ = self.refresh_due.tick() => self.refresh(),
+                () = tokio::time::sleep(due) => {}
+            }
+        }
+        self.finish().await;
+    }
+
+    /// No new attempt begins; the calls that were sent are awaited, and their outcomes recorded.
+    async fn finish(&mut self) {
+        while let Some(Ok(report)) = self.tasks.join_next().await {
+            match report {
+                // Taken, and not called: the next leader repeats it.
+                Report::Reserved { .. } | Report::Refreshed(_) => {}
+                report => {
+                    if self.take_in(report).is_err() {
+                        return;
+                    }
+                }
+            }
+            self.record();
+        }
+    }
+
+    fn next_due(&self) -> Duration {
+        let is_full = self.is_reserving || self.busy >= self.executor.pace.concurrency;
+        match self.schedule.next_due() {
+            Some(due) if !is_full => self.clock.until(due).max(Duration::from_millis(1)),
+            _ => Duration::from_secs(3_600),
+        }
+    }
+
+    /// Takes what is due, while the gate is open and there is room.
+    fn begin_what_is_due(&mut self) {
+        let room = self.executor.pace.concurrency.saturating_sub(self.busy).min(LARGEST_RESERVE);
+        if self.is_reserving || room == 0 || !self.gate.is_leader() {
+            return;
+        }
+        let rows = self.schedule.take_due(self.clock.now(), room);
+        self.show();
+        if rows.is_empty() {
+            return;
+        }
+        self.is_reserving = true;
+        self.busy += rows.len();
+        let (executor, term) = (Arc::clone(&self.executor), self.tenure.term.clone());
+        self.tasks.spawn(async move {
+            let answer = executor.store.reserve(&term, &rows).await;
+            Report::Reserved { rows, answer }
+        });
+    }
+
+    fn take_in(&mut self, report: Report) -> Result<(), Lost> {
+        match report {
+            Report::Refreshed(read) => self.refreshed(read),
+            Report::Reserved { rows, answer } => self.reserved(&rows, answer),
+            Report::Attempted(attempted) => {
+                self.attempted(attempted);
+                Ok(())
+            }
+            Report::Recorded { finished, answer } => self.recorded(&finished, answer),
+        }
+    }
+
+    fn refresh(&mut self) {
+        if self.is_refreshing {
+            self.must_refresh = true;
+            return;
+        }
+        self.is_refreshing = true;
+        self.schedule.begin_refresh();
+        let (executor, position) = (Arc::clone(&self.executor), self.position.clone());
+        self.tasks.spawn(async move { Report::Refreshed(executor.store.refresh(&position).await) });
+    }
+
+    fn refreshed(&mut self, read: Result<Read, StoreError>) -> Result<(), Lost> {
+        self.is_refreshing = false;
+        let Read { changes, position } = read.map_err(|error| self.lost("refresh", &error))?;
+        if position.server != self.position.server {
+            tracing::error!(target: "tenure", "the database's history is another: the term ends");
+            return Err(Lost);
+        }
+        for change in changes {
+            self.schedule.apply(change);
+        }
+        self.schedule.end_refresh();
+        self.position = position;
+        self.show();
+        if std::mem::take(&mut self.must_refresh) {
+            self.refresh();
+        }
+        Ok(())
+    }
+
+    fn reserved(
+        &mut self,
+        rows: &[Row],
+        answer: Result<Vec<Reserve>, StoreError>,
+    ) -> Result<(), Lost> {
+        self.is_reserving = false;
+        self.busy -= rows.len();
+        for reserve in answer.map_err(|error| self.lost("reserve", &error))? {
+            match reserve {
+                Reserve::Ready(reservation) => self.begin(*reservation),
+                Reserve::Expired(ended) => {
+                    let reason = crate::intent::ExhaustedReason::DeadlineExceeded;
+                    self.executor.metrics.exhausted(reason);
+                    self.ended(ended);
+                }
+                Reserve::NotNow(change) => self.schedule.done(change),
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, reservation: Reservation) {
+        self.busy += 1;
+        self.submitted.insert(reservation.row, reservation.created_at);
+        if reservation.is_repeat {
+            self.executor.metrics.repeats.inc();
+        }
+        let waited = reservation.started_at.duration_since(reservation.due_at);
+        self.executor.metrics.begun(waited.try_into().unwrap_or_default());
+        self.clock = DatabaseClock::read(reservation.started_at.as_microsecond());
+        self.executor.metrics.inflight.inc();
+        let (executor, gate) = (Arc::clone(&self.executor), self.gate.clone());
+        self.tasks
+            .spawn(async move { Report::Attempted(attempt(&executor, &gate, reservation).await) });
+    }
+
+    fn attempted(&mut self, attempted: Attempted) {
+        self.busy -= 1;
+        self.executor.metrics.inflight.dec();
+        match attempted {
+            Attempted::Finished(finished) => {
+                self.finished.push(*finished);
+                self.record();
+            }
+            Attempted::Aborted { row, version } => {
+                // If the term goes on, it is due again after a renewal.
+                self.submitted.remove(&row);
+                let due = self.clock.now() + i64::try_from(PAUSE.as_micros()).unwrap_or(0);
+                self.schedule.done(Change { row, version, due: Some(due) });
+            }
+        }
+    }
+
+    /// Records what has come in, one batch at a time: while one is written, the next grows.
+    fn record(&mut self) {
+        if self.is_recording || self.finished.is_empty() {
+            return;
+        }
+        self.is_recording = true;
+        let most = self.finished.len().min(LARGEST_RECORD);
+        let finished: Vec<_> = self.finished.drain(..most).collect();
+        let (executor, term) = (Arc::clone(&self.executor), self.tenure.term.clone());
+        self.tasks.spawn(async move {
+            let answer = executor.store.record(&term, &finished).await;
+            Report::Recorded { finished, answer }
+        });
+    }
+
+    fn recorded(
+        &mut self,
+        finished: &[Finished],
+        answer: Result<Vec<Ended>, StoreError>,
+    ) -> Result<(), Lost> {
+        self.is_recording = false;
+        let ended = answer.map_err(|error| self.lost("record", &error))?;
+        let missing = finished.len().saturating_sub(ended.len());
+        self.executor.metrics.moved_on.inc_by(missing as u64);
+        let by_row: HashMap<_, _> = finished.iter().map(|done| (done.row, done)).collect();
+        for ended in ended {
+            if let Some(done) = by_row.get(&ended.change.row) {
+                self.count(done);
+            }
+            self.ended(ended);
+        }
+        for done in finished {
+            self.submitted.remove(&done.row);
+        }
+        self.tenure.made_progress();
+        self.record();
+        Ok(())
+    }
+
+    fn count(&self, done: &Finished) {
+        let metrics = &self.executor.metrics;
+        match &done.next {
+            Next::Retry { .. } => {
+                metrics.retries.inc();
+                return;
+            }
+            Next::Exhausted(reason) => metrics.exhausted(*reason),
+            Next::Accepted | Next::Rejected { .. } => {}
+        }
+        if let Some(submitted) = self.submitted.get(&done.row) {
+            let took = done.finished_at.duration_since(*submitted);
+            metrics.ended(status_after(&done.next), took.try_into().unwrap_or_default());
+        }
+    }
+
+    fn ended(&mut self, ended: Ended) {
+        self.schedule.done(ended.change);
+        if ended.has_webhook {
+            self.executor.webhooks.due(&self.tenure.term, ended.change.row);
+        }
+        self.show();
+    }
+
+    fn show(&self) {
+        let depth = i64::try_from(self.schedule.len()).unwrap_or(i64::MAX);
+        self.executor.metrics.queue_depth.set(depth);
+    }
+
+    /// A refusal deposes, and so does every other error of the store: what it holds is not known.
+    fn lost(&self, what: &str, error: &StoreError) -> Lost {
+        let sql_error = tenure_database::error::chain(error);
+        let is_refusal = matches!(error, StoreError::Fence(FenceError::Refused { .. }));
+        let epoch = self.tenure.term.epoch().get();
+        tracing::error!(target: "tenure", epoch, what, sql_error, is_refusal, "submission_term_lost");
+        Lost
+    }
+}

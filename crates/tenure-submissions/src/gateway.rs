@@ -1,0 +1,151 @@
+//! Hands a submission to a gateway.
+
+use std::time::Duration;
+
+use bytes::BytesMut;
+use reqwest::{Client, Response, header};
+use serde::Deserialize;
+use tenure::{LeaderGate, LeaderToken, NotLeader};
+
+use crate::{policy::Outcome, store::Reservation};
+
+/// The largest answer that is read.
+const LARGEST_ANSWER: usize = 64 * 1024;
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+const EPOCH: &str = "tenure-epoch";
+
+/// All gateways, over one HTTP client.
+#[derive(Clone, Debug)]
+pub struct Gateway {
+    client: Client,
+    timeout: Duration,
+}
+
+#[derive(Deserialize)]
+struct Answer {
+    status: Option<String>,
+    reason: Option<String>,
+}
+
+impl Gateway {
+    /// A call is given up after `timeout`.
+    pub fn new(timeout: Duration) -> Result<Self, reqwest::Error> {
+        let client = Client::builder()
+            .timeout(timeout)
+            // Where a gateway is, its target says; nobody sends it elsewhere.
+            .redirect(reqwest::redirect::Policy::none())
+            .build()?;
+        Ok(Self { client, timeout })
+    }
+
+    /// How long a call may take.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    /// Makes the call, unless the term is over at the last moment. The key lets a gateway tell a repeat from a
+    /// new attempt; the epoch lets it refuse whoever led before.
+    pub async fn submit(
+        &self,
+        gate: &LeaderGate,
+        token: LeaderToken<'_>,
+        reservation: &Reservation,
+    ) -> Result<Outcome, NotLeader> {
+        let contract = &reservation.contract;
+        let url = format!("{}{}", contract.gateway_url, contract.gateway_type.path());
+        let key = format!("{}:{}", reservation.intent_id, reservation.number);
+        let request = self
+            .client
+            .post(url)
+            .header(header::CONTENT_TYPE, "application/json")
+            .header(IDEMPOTENCY_KEY, key_of(&key))
+            .header(EPOCH, token.epoch.get())
+            .body(reservation.payload.clone());
+        gate.ensure_epoch(token.epoch)?;
+        Ok(match request.send().await {
+            Ok(answer) => outcome(answer).await,
+            Err(error) => failed(None, format!("gateway call failed: {}", told(error))),
+        })
+    }
+}
+
+/// A header takes visible ASCII and Latin; whatever else an id has is written as a URL would.
+fn key_of(key: &str) -> String {
+    let mut safe = String::with_capacity(key.len());
+    for character in key.chars() {
+        match character {
+            ' '..='~' if character != '%' => safe.push(character),
+            _ => {
+                let mut bytes = [0; 4];
+                for byte in character.encode_utf8(&mut bytes).bytes() {
+                    safe.push_str(&format!("%{byte:02X}"));
+                }
+            }
+        }
+    }
+    safe
+}
+
+fn failed(status: Option<String>, error: String) -> Outcome {
+    Outcome::Failed { status, error }
+}
+
+/// Without the URL, which may hold a password, and with what caused it.
+fn told(error: reqwest::Error) -> String {
+    tenure_database::error::chain(&error.without_url())
+}
+
+async fn outcome(answer: Response) -> Outcome {
+    let status = answer.status();
+    if !status.is_success() {
+        return failed(None, format!("gateway returned status {}", status.as_u16()));
+    }
+    let body = match read(answer).await {
+        Ok(body) => body,
+        Err(error) => return failed(None, format!("decode gateway response: {error}")),
+    };
+    let answer: Answer = match serde_json::from_slice(&body) {
+        Ok(answer) => answer,
+        Err(error) => return failed(None, format!("decode gateway response: {error}")),
+    };
+    let present = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let reason = present(answer.reason);
+    match (present(answer.status), reason) {
+        (None, _) => failed(None, "gateway response has no status".to_owned()),
+        (Some(status), reason) => match (status.as_str(), reason) {
+            ("accepted", reason) => Outcome::Accepted { reason },
+            ("rejected", Some(reason)) => Outcome::Rejected { reason },
+            ("rejected", None) => {
+                failed(Some(status), "gateway rejected without a reason".to_owned())
+            }
+            _ => {
+                let error = format!("gateway returned the unknown status {status:?}");
+                failed(Some(status), error)
+            }
+        },
+    }
+}
+
+async fn read(mut answer: Response) -> Result<BytesMut, String> {
+    let mut body = BytesMut::new();
+    while let Some(part) = answer.chunk().await.map_err(told)? {
+        if body.len() + part.len() > LARGEST_ANSWER {
+            return Err(format!("more than {LARGEST_ANSWER} bytes"));
+        }
+        body.extend_from_slice(&part);
+    }
+    Ok(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_fits_into_a_header_and_stays_unique() {
+        assert_eq!(key_of("order-7:1"), "order-7:1");
+        assert_eq!(key_of("ä%\n:1"), "%C3%A4%25%0A:1");
+        assert!(reqwest::header::HeaderValue::from_str(&key_of("\u{1F600}\0:1")).is_ok());
+    }
+}

@@ -1,0 +1,19 @@
+//! The submission manager's schema; the engine's must be there.
+
+use tenure_database::migrate::Migration;
+
+/// The name under which these migrations are recorded.
+pub const COMPONENT: &str = "submissions";
+
+/// Postgres.
+pub const POSTGRES: [Migration; 1] = [Migration {
+    version: 1,
+    name: "intents, attempts and the executor's lease",
+    sql: concat!(
+        include_str!("../sql/postgres/schema/leases.sql"),
+        include_str!("../sql/postgres/schema/intents.sql"),
+        include_str!("../sql/postgres/schema/attempts.sql"),
+        include_str!("../sql/postgres/schema/notify.sql"),
+    ),
+    breaking: true,
+}];

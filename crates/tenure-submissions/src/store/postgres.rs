@@ -1,0 +1,350 @@
+//! Intents on Postgres.
+
+mod columns;
+mod intake;
+mod news;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::{TryStreamExt, pin_mut};
+use tenure::{Term, fence::postgres as fence};
+use tenure_database::{
+    Deadline,
+    postgres::{Pool, PostgresUrl},
+};
+use tokio::sync::mpsc;
+use tokio_postgres::{
+    Row as Line,
+    binary_copy::BinaryCopyOutStream,
+    types::{ToSql, Type},
+};
+
+use self::columns::{contract, micros, moment, stored, text_of, webhook};
+use super::{
+    Ended, Finished, News, Position, Read, Reservation, Reserve, Store, StoreError, Stored,
+    Submission, Submitted, WebhookDue,
+};
+use crate::{
+    intent::{AttemptView, Status},
+    policy::{Next, Outcome},
+    schedule::{Change, Micros, Row},
+};
+
+const FIND: &str = include_str!("../../sql/postgres/intake/find.sql");
+const FIND_ROWS: &str = include_str!("../../sql/postgres/intake/find_rows.sql");
+const ATTEMPTS: &str = include_str!("../../sql/postgres/intake/attempts.sql");
+const REBUILD: &str = include_str!("../../sql/postgres/schedule/rebuild.sql");
+const REFRESH: &str = include_str!("../../sql/postgres/schedule/refresh.sql");
+const NOW: &str = include_str!("../../sql/postgres/schedule/now.sql");
+const RESERVE: &str = include_str!("../../sql/postgres/execute/reserve.sql");
+const EXPIRE: &str = include_str!("../../sql/postgres/execute/expire.sql");
+const LOOK: &str = include_str!("../../sql/postgres/execute/look.sql");
+const RECORD: &str = include_str!("../../sql/postgres/execute/record.sql");
+const PENDING_WEBHOOKS: &str = include_str!("../../sql/postgres/webhook/pending.sql");
+const BEGIN_WEBHOOK: &str = include_str!("../../sql/postgres/webhook/begin.sql");
+const FINISH_WEBHOOK: &str = include_str!("../../sql/postgres/webhook/finish.sql");
+
+/// How many rows a refresh reads at once.
+const PAGE: i64 = 5_000;
+/// How many connections the intake and the readers share.
+const CLIENTS: usize = 8;
+/// How many connections the executor has to itself.
+const EXECUTORS: usize = 4;
+/// A rebuild reads everything.
+const REBUILD_WITHIN: Duration = Duration::from_secs(600);
+
+/// The store.
+#[derive(Clone, Debug)]
+pub struct PostgresStore {
+    url: PostgresUrl,
+    /// For clients: what they do never touches the executor's connections.
+    clients: Pool,
+    executor: Pool,
+    patience: Duration,
+}
+
+impl PostgresStore {
+    /// A store whose calls answer within `patience`.
+    #[must_use]
+    pub fn new(url: PostgresUrl, patience: Duration) -> Self {
+        let limit = patience.as_millis();
+        let settings = format!(
+            "SET synchronous_commit = on; SET statement_timeout = {limit}; \
+             SET idle_in_transaction_session_timeout = {limit}; \
+             SET default_transaction_isolation = 'read committed'"
+        );
+        let clients = Pool::to(url.clone(), CLIENTS, &settings);
+        let executor = Pool::to(url.clone(), EXECUTORS, &settings);
+        Self { url, clients, executor, patience }
+    }
+
+    fn deadline(&self) -> Deadline {
+        Deadline::after(self.patience)
+    }
+
+    /// Runs a statement for a client or the executor.
+    async fn query(
+        &self,
+        pool: &Pool,
+        sql: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Line>, StoreError> {
+        let deadline = self.deadline();
+        let mut session = pool.take(deadline).await?;
+        let statement = deadline.run(session.prepared(sql)).await?;
+        let rows = deadline.run(session.query(&statement, parameters)).await?;
+        session.put_back();
+        Ok(rows)
+    }
+
+    /// Runs a statement that only this term can commit.
+    async fn fenced(
+        &self,
+        term: &Term,
+        sql: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Line>, StoreError> {
+        let deadline = self.deadline();
+        let mut session = self.executor.take(deadline).await?;
+        let statement = deadline.run(session.prepared(sql)).await?;
+        let written = async {
+            Ok::<_, tenure_database::DatabaseError>(
+                fence::query(&session, term, &statement, parameters).await,
+            )
+        };
+        let rows = deadline.run(written).await??;
+        session.put_back();
+        Ok(rows)
+    }
+
+    /// Ends what is late among those that could not be taken, and says what the others are.
+    async fn left_over(&self, term: &Term, rows: &[Row]) -> Result<Vec<Reserve>, StoreError> {
+        let seen = self.query(&self.executor, LOOK, &[&rows]).await?;
+        let (late, others): (Vec<_>, Vec<_>) = seen.iter().partition(|row| row.get("is_late"));
+        let mut answers: Vec<_> =
+            others.into_iter().map(|row| Reserve::NotNow(change(row))).collect();
+        if !late.is_empty() {
+            let late: Vec<Row> = late.iter().map(|row| row.get("row_number")).collect();
+            let ended = self.fenced(term, EXPIRE, &[&late]).await?;
+            answers.extend(ended.iter().map(|row| {
+                let change =
+                    Change { row: row.get("row_number"), version: row.get("version"), due: None };
+                Reserve::Expired(Ended { change, has_webhook: row.get("has_webhook") })
+            }));
+        }
+        Ok(answers)
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn submit(&self, batch: &[Submission]) -> Result<Vec<Submitted>, StoreError> {
+        intake::submit(self, batch).await
+    }
+
+    async fn find(&self, ids: &[&str]) -> Result<Vec<Stored>, StoreError> {
+        let rows = self.query(&self.clients, FIND, &[&ids]).await?;
+        rows.iter().map(stored).collect()
+    }
+
+    async fn find_rows(&self, wanted: &[Row]) -> Result<Vec<Stored>, StoreError> {
+        let rows = self.query(&self.clients, FIND_ROWS, &[&wanted]).await?;
+        rows.iter().map(stored).collect()
+    }
+
+    async fn attempts(&self, intent_id: &str) -> Result<Vec<AttemptView>, StoreError> {
+        let rows = self.query(&self.clients, ATTEMPTS, &[&intent_id]).await?;
+        let read = |row: &Line| {
+            Ok(AttemptView {
+                attempt_number: row.get("attempt_number"),
+                started_at: moment(row, "started_at")?,
+                finished_at: moment(row, "finished_at")?,
+                outcome_status: row.get("outcome_status"),
+                outcome_reason: row.get("outcome_reason"),
+                error: row.get("error"),
+            })
+        };
+        rows.iter().map(read).collect()
+    }
+
+    async fn rebuild(&self) -> Result<Read, StoreError> {
+        let session = self.executor.take(self.deadline()).await?;
+        let read = async {
+            // It takes as long as there are intents.
+            session.batch_execute("SET statement_timeout = 0").await?;
+            let types = [Type::INT8, Type::INT8, Type::TIMESTAMPTZ, Type::TEXT, Type::TEXT];
+            let rows = BinaryCopyOutStream::new(session.copy_out(REBUILD).await?, &types);
+            pin_mut!(rows);
+            let mut read = Read::default();
+            while let Some(row) = rows.try_next().await? {
+                let due: Option<columns::Moment> = row.get(2);
+                match due {
+                    Some(due) => read.changes.push(Change {
+                        row: row.get(0),
+                        version: row.get(1),
+                        due: Some(due.micros()),
+                    }),
+                    None => {
+                        read.position = Position { marker: row.get(3), server: row.get(4) };
+                    }
+                }
+            }
+            Ok::<_, tokio_postgres::Error>(read)
+        };
+        // The session's timeout is another now: it is not put back.
+        Ok(Deadline::after(REBUILD_WITHIN).run(read).await?)
+    }
+
+    async fn refresh(&self, since: &Position) -> Result<Read, StoreError> {
+        let mut read = Read::default();
+        let mut cursor = (columns::Moment::FIRST, String::new());
+        loop {
+            let parameters: [&(dyn ToSql + Sync); 4] = [&since.marker, &cursor.0, &cursor.1, &PAGE];
+            let page = self.query(&self.executor, REFRESH, &parameters).await?;
+            let Some(first) = page.first() else { return Ok(read) };
+            // What commits while later pages are read is new to the first page's snapshot.
+            if read.position.marker.is_empty() {
+                read.position =
+                    Position { marker: first.get("snapshot"), server: first.get("server") };
+            }
+            let rows = page.iter().filter(|row| row.get::<_, Option<Row>>("row_number").is_some());
+            let before = read.changes.len();
+            for row in rows {
+                read.changes.push(change(row));
+                cursor = (row.get("last_modified_at"), row.get("intent_id"));
+            }
+            if ((read.changes.len() - before) as i64) < PAGE {
+                return Ok(read);
+            }
+        }
+    }
+
+    async fn now(&self) -> Result<Micros, StoreError> {
+        let rows = self.query(&self.executor, NOW, &[]).await?;
+        rows.first().map_or(Ok(0), |row| Ok(row.get::<_, columns::Moment>(0).micros()))
+    }
+
+    async fn reserve(&self, term: &Term, rows: &[Row]) -> Result<Vec<Reserve>, StoreError> {
+        let epoch = term.epoch().get();
+        let taken = self.fenced(term, RESERVE, &[&rows, &epoch]).await?;
+        let mut answers = Vec::with_capacity(rows.len());
+        for row in &taken {
+            answers.push(Reserve::Ready(Box::new(Reservation {
+                row: row.get("row_number"),
+                version: row.get("version"),
+                intent_id: row.get("intent_id"),
+                payload: row.get::<_, Vec<u8>>("payload").into(),
+                contract: contract(row)?,
+                created_at: moment(row, "created_at")?,
+                due_at: moment(row, "next_attempt_at")?,
+                number: row.get("reserved_attempt"),
+                started_at: moment(row, "started_at")?,
+                is_repeat: row.get("was_reserved"),
+            })));
+        }
+        if taken.len() < rows.len() {
+            let taken: std::collections::HashSet<Row> =
+                taken.iter().map(|row| row.get("row_number")).collect();
+            let left: Vec<Row> = rows.iter().copied().filter(|row| !taken.contains(row)).collect();
+            answers.extend(self.left_over(term, &left).await?);
+        }
+        Ok(answers)
+    }
+
+    async fn record(&self, term: &Term, finished: &[Finished]) -> Result<Vec<Ended>, StoreError> {
+        let rows: Vec<Row> = finished.iter().map(|done| done.row).collect();
+        let numbers: Vec<i32> = finished.iter().map(|done| done.number).collect();
+        let started: Vec<_> =
+            finished.iter().map(|done| columns::Moment::at(done.started_at)).collect();
+        let ended: Vec<_> =
+            finished.iter().map(|done| columns::Moment::at(done.finished_at)).collect();
+        let (mut statuses, mut reasons, mut errors) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut next_statuses, mut exhausted, mut due) = (Vec::new(), Vec::new(), Vec::new());
+        for done in finished {
+            let (status, reason, error) = match &done.outcome {
+                Outcome::Accepted { reason } => (Some("accepted".to_owned()), reason.clone(), None),
+                Outcome::Rejected { reason } => {
+                    (Some("rejected".to_owned()), Some(reason.clone()), None)
+                }
+                Outcome::Failed { status, error } => (status.clone(), None, Some(error.clone())),
+            };
+            statuses.push(status.as_deref().map(text_of));
+            reasons.push(reason.as_deref().map(text_of));
+            errors.push(error.as_deref().map(text_of));
+            let (status, why, at) = match &done.next {
+                Next::Accepted => (Status::Accepted, None, None),
+                Next::Rejected { .. } => (Status::Rejected, None, None),
+                Next::Exhausted(why) => (Status::Exhausted, Some(why.as_str()), None),
+                Next::Retry { at } => (Status::Pending, None, Some(columns::Moment::at(*at))),
+            };
+            next_statuses.push(status.as_str());
+            exhausted.push(why);
+            due.push(at);
+        }
+        let parameters: [&(dyn ToSql + Sync); 10] = [
+            &rows,
+            &numbers,
+            &started,
+            &ended,
+            &statuses,
+            &reasons,
+            &errors,
+            &next_statuses,
+            &exhausted,
+            &due,
+        ];
+        let moved = self.fenced(term, RECORD, &parameters).await?;
+        let read = |row: &Line| Ended { change: change(row), has_webhook: row.get("has_webhook") };
+        Ok(moved.iter().map(read).collect())
+    }
+
+    async fn pending_webhooks(
+        &self,
+        above: Row,
+        most: i64,
+    ) -> Result<Vec<(Row, bool)>, StoreError> {
+        let rows = self.query(&self.executor, PENDING_WEBHOOKS, &[&above, &most]).await?;
+        Ok(rows.iter().map(|row| (row.get("row_number"), row.get("was_attempted"))).collect())
+    }
+
+    async fn begin_webhooks(
+        &self,
+        term: &Term,
+        rows: &[Row],
+    ) -> Result<Vec<WebhookDue>, StoreError> {
+        let taken = self.fenced(term, BEGIN_WEBHOOK, &[&rows]).await?;
+        let read = |row: &Line| {
+            Ok(WebhookDue {
+                row: row.get("row_number"),
+                intent: stored(row)?.view,
+                webhook: webhook(row)?,
+                occurred_at: moment(row, "webhook_attempted_at")?,
+            })
+        };
+        taken.iter().map(read).collect()
+    }
+
+    async fn finish_webhooks(
+        &self,
+        term: &Term,
+        results: &[(Row, Option<String>)],
+    ) -> Result<(), StoreError> {
+        let rows: Vec<Row> = results.iter().map(|(row, _)| *row).collect();
+        let errors: Vec<_> =
+            results.iter().map(|(_, error)| error.as_deref().map(text_of)).collect();
+        self.fenced(term, FINISH_WEBHOOK, &[&rows, &errors]).await.map(drop)
+    }
+
+    fn news(&self) -> mpsc::UnboundedReceiver<News> {
+        news::listen(self.url.clone(), self.patience)
+    }
+}
+
+fn change(row: &Line) -> Change {
+    Change {
+        row: row.get("row_number"),
+        version: row.get("version"),
+        due: row.get::<_, Option<columns::Moment>>("next_attempt_at").map(|due| micros(&due)),
+    }
+}

@@ -1,0 +1,124 @@
+//! What becomes of intents: retries, rejections, and what a new leader repeats.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tenure_submissions::{
+    intent::Status,
+    store::{Store, Submitted},
+};
+use tenure_testkit::{eventually_true, secs};
+
+use crate::scene::{Scene, leads, submit};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_intent_is_tried_again_until_its_policy_ends_it() {
+    let scene = Scene::new().await;
+    let instance = scene.instance();
+    leads(&[&instance]).await;
+    scene.gateway.answers(|call| match call.key.ends_with(":3") {
+        true => (200, json!({"status": "accepted"})),
+        false => (503, json!({})),
+    });
+    let _ = submit(&instance, "third", "three").await;
+    assert_eq!(scene.ends("third").await.status, Status::Accepted);
+    let attempts = scene.attempts("third").await;
+    let told: Vec<_> = attempts.iter().map(|attempt| attempt.error.as_deref()).collect();
+    let error = Some("gateway returned status 503");
+    assert_eq!(told, [error, error, None]);
+
+    scene.gateway.answers(|_| (200, json!({"status": "rejected", "reason": "provider_failure"})));
+    let _ = submit(&instance, "never", "three").await;
+    let ended = scene.ends("never").await;
+    assert_eq!(
+        (ended.status, ended.exhausted_reason.as_deref()),
+        (Status::Exhausted, Some("max_attempts"))
+    );
+    let _ = submit(&instance, "once", "once").await;
+    assert_eq!(scene.ends("once").await.exhausted_reason.as_deref(), Some("one_shot"));
+    assert_eq!(scene.attempts("once").await.len(), 1);
+
+    scene.gateway.answers(|_| (200, json!({"status": "rejected", "reason": "invalid_recipient"})));
+    let _ = submit(&instance, "rejected", "three").await;
+    let ended = scene.ends("rejected").await;
+    assert_eq!(ended.rejected_reason.as_deref(), Some("invalid_recipient"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nonsense_from_a_gateway_is_an_error_of_the_attempt() {
+    let scene = Scene::new().await;
+    let instance = scene.instance();
+    leads(&[&instance]).await;
+    for (answer, told) in [
+        (json!("text"), "decode gateway response: "),
+        (json!({}), "gateway response has no status"),
+        (json!({"status": "rejected"}), "gateway rejected without a reason"),
+        (json!({"status": "perhaps"}), "gateway returned the unknown status \"perhaps\""),
+    ] {
+        let id = told.to_owned();
+        scene.gateway.answers(move |_| (200, answer.clone()));
+        let _ = submit(&instance, &id, "once").await;
+        scene.ends(&id).await;
+        let error = scene.attempts(&id).await.remove(0).error.unwrap();
+        assert!(error.starts_with(told), "{error}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_leader_repeats_what_a_dead_one_began_under_the_same_key() {
+    let scene = Scene::new().await;
+    let one = scene.instance();
+    leads(&[&one]).await;
+    one.election().drain();
+    let Submitted::New(stored) = submit(&one, "a", "once").await else { panic!("new") };
+    let dead = scene.dead_leader(stored.row).await;
+    let two = scene.instance();
+    assert_eq!(scene.ends("a").await.status, Status::Accepted);
+    let (_, epoch) = leads(&[&two]).await;
+    assert!(epoch > dead);
+    let keys: Vec<_> =
+        scene.gateway.calls().into_iter().map(|call| (call.key, call.epoch)).collect();
+    assert_eq!(keys, [("a:1".to_owned(), epoch.get())]);
+    assert_eq!(two.metrics.repeats.get(), 1);
+    assert_eq!(scene.attempts("a").await.len(), 1, "one attempt, though it was begun twice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_awaits_the_calls_that_were_sent_and_records_them() {
+    let scene = Scene::new().await;
+    let slow = scene.instance_that(tenure_submissions::instance::Behaviour {
+        refresh_interval: Duration::from_millis(100),
+        gateway_timeout: Duration::from_millis(1_000),
+        record_within: Duration::from_millis(200),
+        ..Default::default()
+    });
+    leads(&[&slow]).await;
+    scene.gateway.wait().await;
+    let _ = submit(&slow, "a", "once").await;
+    eventually_true("the call was sent", secs(10), async || scene.gateway.calls().len() == 1).await;
+    let gateway = scene.gateway.clone();
+    let stopping = tokio::spawn(slow.stop());
+    gateway.go_on();
+    stopping.await.unwrap().unwrap();
+    let stored = scene.store().find(&["a"]).await.unwrap().remove(0);
+    assert_eq!((stored.view.status, stored.attempts), (Status::Accepted, 1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_is_woken_on_every_instance() {
+    let scene = Scene::new().await;
+    let (one, two) = (scene.instance(), scene.instance());
+    let (leader, _) = leads(&[&one, &two]).await;
+    let follower = if leader == 0 { &two } else { &one };
+    for (at, instance) in [&one, &two].into_iter().enumerate() {
+        let id = at.to_string();
+        let Submitted::New(stored) = submit(instance, &id, "three").await else { panic!("new") };
+        let done = instance.waiters.wait(&*instance.store, stored, secs(20)).await;
+        assert_eq!(done.view.status, Status::Accepted);
+    }
+    scene.gateway.wait().await;
+    let Submitted::New(stored) = submit(follower, "late", "three").await else { panic!("new") };
+    let waited = follower.waiters.wait(&*follower.store, stored, Duration::from_millis(100)).await;
+    assert_eq!(waited.view.status, Status::Pending, "the time was up");
+    scene.gateway.go_on();
+}

@@ -1,0 +1,184 @@
+//! The tests that seed 000 says must exist, by those names.
+
+use std::{collections::HashSet, sync::Arc, time::Duration};
+
+use prometheus_client::registry::Registry as MetricsRegistry;
+use tenure::{BootInstant, Role, election::Work};
+use tenure_submissions::{
+    executor::{Executor, OfTerms, Pace},
+    gateway::Gateway as Caller,
+    instance::Behaviour,
+    intent::Status,
+    observe::Metrics,
+    store::Store,
+    webhook::Webhooks,
+};
+use tenure_testkit::{eventually, eventually_true, secs};
+
+use crate::scene::{Scene, leads, submit};
+
+/// Seed 000, 1: "Single leader on concurrent start."
+#[tokio::test(flavor = "multi_thread")]
+async fn single_leader_on_concurrent_start() {
+    let scene = Scene::new().await;
+    let instances: Vec<_> = (0..3).map(|_| scene.instance()).collect();
+    let all: Vec<_> = instances.iter().collect();
+    let (_, epoch) = leads(&all).await;
+    for (at, instance) in instances.iter().enumerate() {
+        for number in 0..20 {
+            let _ = submit(instance, &format!("{at}-{number}"), "three").await;
+        }
+    }
+    for at in 0..3 {
+        for number in 0..20 {
+            let ended = scene.ends(&format!("{at}-{number}")).await;
+            assert_eq!(ended.status, Status::Accepted);
+        }
+    }
+    let leaders = all.iter().filter(|one| one.election().gate().is_leader()).count();
+    assert_eq!(leaders, 1);
+    let calls = scene.gateway.calls();
+    assert!(calls.iter().all(|call| call.epoch == epoch.get()), "somebody else executed");
+    let keys: HashSet<_> = calls.iter().map(|call| &call.key).collect();
+    assert_eq!((calls.len(), keys.len()), (60, 60), "each once");
+}
+
+/// Seed 000, 2: "Failover after expiry."
+#[tokio::test(flavor = "multi_thread")]
+async fn failover_after_expiry() {
+    let scene = Scene::new().await;
+    let (one, two) = (scene.instance(), scene.instance());
+    let (leader, first) = leads(&[&one, &two]).await;
+    let (dies, lives) = if leader == 0 { (one, two) } else { (two, one) };
+    // Without a word: its lease has to run out.
+    drop(dies);
+    let _ = submit(&lives, "a", "three").await;
+    let (_, second) = leads(&[&lives]).await;
+    assert!(second > first);
+    assert_eq!(scene.ends("a").await.status, Status::Accepted);
+    assert_eq!(scene.gateway.calls()[0].epoch, second.get());
+}
+
+/// Seed 000, 3: "No execution without leadership." Due intents are forced into a follower's schedule.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_execution_without_leadership() {
+    let scene = Scene::new().await;
+    scene.gateway.wait().await;
+    let leader = scene.instance_that(Behaviour {
+        concurrency: 1,
+        gateway_timeout: secs(1),
+        record_within: Duration::from_millis(200),
+        ..Behaviour::default()
+    });
+    let (_, epoch) = leads(&[&leader]).await;
+    for number in 0..10 {
+        let _ = submit(&leader, &number.to_string(), "three").await;
+    }
+    let calls = || scene.gateway.calls().len();
+    eventually_true("the leader has begun one", secs(10), async || calls() == 1).await;
+
+    let store: Arc<dyn Store> = Arc::new(scene.store());
+    let webhooks = Webhooks::start(Arc::clone(&store), secs(1)).unwrap();
+    let pace = Pace {
+        concurrency: 16,
+        refresh_interval: Duration::from_millis(50),
+        retry_after: jiff::SignedDuration::from_secs(5),
+        record_within: Duration::from_millis(100),
+    };
+    let metrics = Metrics::register(&mut MetricsRegistry::default());
+    let caller = Caller::new(Duration::from_millis(100)).unwrap();
+    let executor = Executor::new(store, caller, webhooks, metrics, pace);
+    let follower = scene.contender().work(OfTerms(Arc::clone(&executor))).start().unwrap();
+    executor.behind(follower.gate());
+    eventually_true("it follows", secs(10), async || {
+        follower.leadership().borrow().leader.is_some()
+    })
+    .await;
+    let term = leader.election().leadership().borrow().term.clone().unwrap();
+    OfTerms(Arc::clone(&executor)).prepare(&term).await.unwrap();
+    assert!(follower.gate().require_leader().is_err());
+    // Many of the follower's refresh intervals, and less than the leader's call may take.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(calls(), 1, "somebody executed without leading");
+    scene.gateway.go_on();
+    for number in 0..10 {
+        assert_eq!(scene.ends(&number.to_string()).await.status, Status::Accepted);
+    }
+    assert!(scene.gateway.calls().iter().all(|call| call.epoch == epoch.get()));
+}
+
+/// Seed 000, 4: "Leader stops executing immediately on lease loss."
+#[tokio::test(flavor = "multi_thread")]
+async fn leader_stops_executing_immediately_on_lease_loss() {
+    let scene = Scene::new().await;
+    let leader = scene.instance_that(Behaviour {
+        concurrency: 4,
+        refresh_interval: Duration::from_millis(50),
+        gateway_timeout: Duration::from_millis(500),
+        record_within: Duration::from_millis(500),
+        ..Behaviour::default()
+    });
+    let (_, epoch) = leads(&[&leader]).await;
+    scene.gateway.wait().await;
+    for number in 0..200 {
+        let _ = submit(&leader, &number.to_string(), "three").await;
+    }
+    let calls = || scene.gateway.calls().len();
+    eventually_true("as many are under way as may be", secs(10), async || calls() == 4).await;
+    let client = scene.postgres.connect().await.unwrap();
+    // Somebody takes the lease and raises the fence, and executes nothing.
+    let take = "UPDATE submission_manager_leases
+                SET holder_id = 'other', lease_epoch = lease_epoch + 1,
+                    expires_at = clock_timestamp() + interval '1 hour'";
+    client.execute(take, &[]).await.unwrap();
+    let raise = "SELECT tenure_raise_fence(lease_name, holder_id, lease_epoch, 'postgres-lease',
+                     'submission_manager_leases', 1000) FROM submission_manager_leases";
+    client.execute(raise, &[]).await.unwrap();
+    scene.gateway.go_on();
+    let mut leadership = leader.election().leadership();
+    let lost = leadership.wait_for(|leadership| leadership.role == Role::Follower);
+    tokio::select! {
+        lost = lost => drop(lost.unwrap()),
+        () = tokio::time::sleep(secs(10)) => panic!("it goes on leading"),
+    }
+    // Much longer than it would take to execute the rest.
+    tokio::time::sleep(secs(2)).await;
+    assert_eq!(calls(), 4, "a new attempt began after the loss");
+    assert_eq!(count(&client, "pending").await, 200, "something was recorded after the loss");
+    assert!(scene.gateway.calls().iter().all(|call| call.epoch == epoch.get()));
+}
+
+async fn count(client: &tokio_postgres::Client, status: &str) -> i64 {
+    let query = "SELECT count(*) FROM submission_intents WHERE status = $1";
+    client.query_one(query, &[&status]).await.unwrap().get(0)
+}
+
+/// Seed 000, 5: "Leader picks up follower-submitted intents via schedule refresh."
+#[tokio::test(flavor = "multi_thread")]
+async fn leader_picks_up_follower_submitted_intents_via_schedule_refresh() {
+    let scene = Scene::new().await;
+    let leader = scene.instance();
+    let (_, epoch) = leads(&[&leader]).await;
+    let follower = scene.instance();
+    // Without news the refresh alone must find it.
+    let client = scene.postgres.connect().await.unwrap();
+    let mute = "ALTER TABLE submission_intents DISABLE TRIGGER submission_intents_notify";
+    client.execute(mute, &[]).await.unwrap();
+    for number in 0..10 {
+        let id = number.to_string();
+        let submitted = BootInstant::now();
+        let _ = submit(&follower, &id, "three").await;
+        assert_eq!(scene.ends(&id).await.status, Status::Accepted);
+        println!(
+            "executed {:?} after it was submitted to a follower",
+            BootInstant::now().since(submitted)
+        );
+    }
+    let calls = eventually("ten calls", secs(5), async || {
+        let calls = scene.gateway.calls();
+        (calls.len() == 10).then_some(calls)
+    })
+    .await;
+    assert!(calls.iter().all(|call| call.epoch == epoch.get()));
+    assert!(!follower.election().gate().is_leader());
+}

@@ -1,0 +1,6 @@
+//! One suite for every store: what the trait promises.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+mod laws;
+mod postgres;
+mod scene;
