@@ -49,11 +49,12 @@ pub fn open(data: &Path) -> Result<Connection> {
     Ok(file)
 }
 
-/// Migrates where the role may; otherwise the schema must be there.
+/// Migrates where the role may; otherwise the schema must be there, and `by_hand` says how it gets there.
 pub async fn prepare(
     url: &PostgresUrl,
     component: &'static str,
     known: &[Migration],
+    by_hand: &str,
 ) -> Result<()> {
     let mut session = url.connect(Deadline::after(CONNECT)).await?;
     let standing = migrate::postgres::standing(&session, component, known).await?;
@@ -61,9 +62,9 @@ pub async fn prepare(
     if matches!(standing, Standing::Behind(_)) {
         let migrated = migrate::postgres::migrate(&mut session, component, known).await;
         migrated.map_err(anyhow::Error::from).map_err(|error| match lacks_rights(&error) {
-            true => error.context(
-                "the schema is missing and this role may not make it: run `tenure migrate` as the owner",
-            ),
+            true => error.context(format!(
+                "the schema is missing and this role may not make it: {by_hand} as the owner"
+            )),
             false => error,
         })?;
     }

@@ -52,8 +52,10 @@ impl Submissions {
         let (token, is_open) = (self.http.token.clone(), self.allow_unauthenticated);
         let server = self.http.bind().await?;
         refuse_open(&server, token.is_some() || is_open)?;
-        database::prepare(url, tenure::schema::COMPONENT, &tenure::schema::POSTGRES).await?;
-        database::prepare(url, schema::COMPONENT, &schema::POSTGRES).await?;
+        let (engine, known) = (tenure::schema::COMPONENT, &tenure::schema::POSTGRES);
+        database::prepare(url, engine, known, "run `tenure migrate`").await?;
+        let by_hand = "start `tenure submissions` once";
+        database::prepare(url, schema::COMPONENT, &schema::POSTGRES, by_hand).await?;
         let holder = self.holder_id.unwrap_or_else(HolderId::fresh);
         let candidate = Candidate::new(self.lease_name, holder);
         let builder = contender(url, candidate, self.timing)?;

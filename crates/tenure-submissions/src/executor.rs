@@ -81,6 +81,13 @@ impl Executor {
     }
 }
 
+impl Executor {
+    /// How long a call and the record of its outcome may take.
+    fn time_of_an_attempt(&self) -> Duration {
+        self.gateway.timeout() + self.pace.record_within
+    }
+}
+
 /// The executor, as the election runs it.
 pub struct OfTerms(pub Arc<Executor>);
 

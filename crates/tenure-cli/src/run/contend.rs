@@ -39,7 +39,8 @@ impl Contender<'_> {
                 Ok(self.on_file(data)?.fence(fence))
             }
             DatabaseUrl::Postgres(url) => {
-                database::prepare(url, schema::COMPONENT, &schema::POSTGRES).await?;
+                let by_hand = "run `tenure migrate`";
+                database::prepare(url, schema::COMPONENT, &schema::POSTGRES, by_hand).await?;
                 let fence = PostgresFence::new((**url).clone(), self.timing);
                 Ok(self.on_server(url)?.fence(fence))
             }

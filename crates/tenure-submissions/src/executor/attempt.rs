@@ -31,7 +31,7 @@ pub(super) async fn attempt(
     reservation: Reservation,
 ) -> Attempted {
     let (row, version) = (reservation.row, reservation.version);
-    let needs = executor.gateway.timeout() + executor.pace.record_within;
+    let needs = executor.time_of_an_attempt();
     let has_time = gate.open_until().is_some_and(|until| until.left() >= needs);
     let Some(token) = gate.require_leader().ok().filter(|_| has_time) else {
         return Attempted::Aborted { row, version };

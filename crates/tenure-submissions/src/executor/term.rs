@@ -24,7 +24,7 @@ use crate::{
 const LARGEST_RECORD: usize = 500;
 /// How many are taken together at most.
 const LARGEST_RESERVE: usize = 500;
-/// How long an attempt that was aborted for lack of time waits for a renewal.
+/// How long to wait for a renewal when there is no time for an attempt.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// What a new leader has read.
@@ -111,12 +111,12 @@ impl TermOfWork {
     /// Runs until the term ends. What was begun is awaited and recorded, as far as the fence lets it.
     pub(super) async fn run(mut self) {
         let stop = self.tenure.stop.clone();
-        loop {
+        // Whatever is ready takes its turn: a stream of outcomes must not keep new intents out.
+        while !stop.is_cancelled() {
             self.begin_what_is_due();
             let due = self.next_due();
             tokio::select! {
-                biased;
-                () = stop.cancelled() => break,
+                () = stop.cancelled() => {}
                 Some(report) = self.tasks.join_next() => {
                     let Ok(report) = report else { return };
                     if self.take_in(report).is_err() {
@@ -154,15 +154,24 @@ impl TermOfWork {
     fn next_due(&self) -> Duration {
         let is_full = self.is_reserving || self.busy >= self.executor.pace.concurrency;
         match self.schedule.next_due() {
-            Some(due) if !is_full => self.clock.until(due).max(Duration::from_millis(1)),
+            Some(due) if !is_full && self.has_time() => {
+                self.clock.until(due).max(Duration::from_millis(1))
+            }
+            Some(_) if !is_full => PAUSE,
             _ => Duration::from_secs(3_600),
         }
+    }
+
+    /// Whether the gate is open for as long as an attempt may take.
+    fn has_time(&self) -> bool {
+        let needs = self.executor.time_of_an_attempt();
+        self.gate.open_until().is_some_and(|until| until.left() >= needs)
     }
 
     /// Takes what is due, while the gate is open and there is room.
     fn begin_what_is_due(&mut self) {
         let room = self.executor.pace.concurrency.saturating_sub(self.busy).min(LARGEST_RESERVE);
-        if self.is_reserving || room == 0 || !self.gate.is_leader() {
+        if self.is_reserving || room == 0 || !self.gate.is_leader() || !self.has_time() {
             return;
         }
         let rows = self.schedule.take_due(self.clock.now(), room);
