@@ -170,7 +170,7 @@ impl Keeper {
         }
         if now.since(since) >= self.grace {
             self.stage = Stage::Killed { since };
-            if self.signal_all(&[Signal::KILL]).refused > 0 && !self.has_complained {
+            if self.kill_all().refused > 0 && !self.has_complained {
                 self.has_complained = true;
                 self.report(&Report::MayNotEnd);
             }
@@ -269,21 +269,20 @@ impl Keeper {
     fn ask_to_end(&mut self) {
         if matches!(self.stage, Stage::Running) {
             self.stage = Stage::Asked { since: BootInstant::now() };
-            // Whoever is stopped cannot be asked.
-            self.signal_all(&[Signal::TERM, Signal::CONT]);
+            // Each once, and all found before the first is asked: whoever loses its parent meanwhile is asked
+            // too. Whoever is stopped cannot be asked.
+            family::signal(|| family::nearest(getpid()), &[Signal::TERM, Signal::CONT]);
         }
     }
 
     /// To the child's group at once, if it has one, and to whoever is not in it.
-    fn signal_all(&self, signals: &[Signal]) -> Signalled {
+    fn kill_all(&self) -> Signalled {
         if let Some(group) = self.group {
-            for signal in signals {
-                // The group may be empty already.
-                let _ = kill_process_group(group, *signal);
-            }
+            // The group may be empty already.
+            let _ = kill_process_group(group, Signal::KILL);
         }
         // Whoever is missed here is still a child in the end, and is killed then.
-        family::signal(|| family::nearest(getpid()), signals)
+        family::signal(|| family::nearest(getpid()), &[Signal::KILL])
     }
 
     /// What a supervisor removes itself, unless it is gone.

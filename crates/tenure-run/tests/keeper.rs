@@ -466,3 +466,24 @@ async fn a_terminals_stop_does_not_freeze_the_keeper() {
     eventually_true("it is ended at its deadline", secs(5), async || is_gone(child)).await;
     kept.stop().await;
 }
+
+#[tokio::test]
+async fn each_is_asked_once() {
+    let scene = Scene::new();
+    let counts = "count() { n=$((n + 1)); echo $n > asked-$1; }; trap 'count $0' TERM
+                  echo $$ > $0; while [ -z \"$n\" ]; do sleep 0.01; done; sleep 0.1";
+    fs::write(scene.path("counts.sh"), counts.replace("\\\"", "\"")).unwrap();
+    let script = "sh -c '. ./counts.sh' inner & setsid sh -c '. ./counts.sh' outer & . ./counts.sh";
+    let arguments = ["sh", "-c", script, "child"].map(str::to_owned).to_vec();
+    let kept = scene.runs(&Program { arguments, ..scene.program("") }).await;
+    let mut pids = Vec::new();
+    for name in ["child", "inner", "outer"] {
+        pids.push(pid_in(&scene.path(name)).await);
+    }
+    kept.stop().await;
+    assert_gone(&pids);
+    for name in ["child", "inner", "outer"] {
+        let asked = fs::read_to_string(scene.path(&format!("asked-{name}"))).unwrap();
+        assert_eq!(asked, "1\n", "{name}");
+    }
+}
