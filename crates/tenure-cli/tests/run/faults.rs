@@ -128,3 +128,25 @@ async fn the_standby_runs_while_not_leading_and_is_dead_before_the_leader_starts
     two.acts_after(first.epoch).await;
     assert!(!scene.path("both").exists(), "the standby lived when the leader started");
 }
+
+#[cfg(feature = "etcd")]
+#[tokio::test(flavor = "multi_thread")]
+async fn etcd_decides_too_and_the_data_may_be_anywhere() {
+    let etcd = tenure_testkit::etcd::Etcd::start().await.unwrap();
+    let scene = Scene::on_sqlite();
+    let options = format!("--lease 3s --lock etcd --etcd {}", etcd.endpoint());
+    let mut one = scene.copy("one", &options, &script());
+    let first = one.acts_after(0).await;
+    let child = child_of(&scene, &one).await;
+    let two = scene.copy("two", &options, &script());
+    one.signal(Signal::TERM);
+    let second = two.acts_after(first.epoch).await;
+    assert!(test_kill_process(child).is_err(), "the old child lives");
+    assert_never_together(&one, &two);
+    one.code().await;
+    let three = scene.copy("three", &options, &script());
+    eventually_true("the third contends", secs(10), async || three.has_children()).await;
+    two.signal(Signal::STOP);
+    three.acts_after(second.epoch).await;
+    assert_never_together(&two, &three);
+}
