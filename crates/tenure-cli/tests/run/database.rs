@@ -5,7 +5,7 @@ use std::fs;
 use rustix::process::Signal;
 use serde_json::Value;
 use tenure_testkit::{
-    eventually, eventually_true, millis,
+    eventually, eventually_true,
     postgres::{Postgres, Stop},
     proxy::Proxy,
     secs,
@@ -99,7 +99,6 @@ async fn a_child_that_fills_its_pipes_stops_neither_the_renewals_nor_the_hand_ov
     assert!(one.beats().iter().all(|beat| beat.epoch == first.epoch), "one term all along");
     let two = scene.copy("two", "--lease 60s", BEATS);
     eventually_true("the other contends", secs(10), async || two.has_children()).await;
-    tokio::time::sleep(millis(200)).await;
     one.signal(Signal::TERM);
     two.acts_after(first.epoch).await;
     assert_never_together(&one, &two);

@@ -20,7 +20,7 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-use self::columns::{contract, micros, moment, stored, text_of, webhook};
+use self::columns::{contract, moment, stored, text_of, webhook};
 use super::{
     Ended, Finished, News, Position, Read, Reservation, Reserve, Store, StoreError, Stored,
     Submission, Submitted, WebhookDue,
@@ -345,6 +345,6 @@ fn change(row: &Line) -> Change {
     Change {
         row: row.get("row_number"),
         version: row.get("version"),
-        due: row.get::<_, Option<columns::Moment>>("next_attempt_at").map(|due| micros(&due)),
+        due: row.get::<_, Option<columns::Moment>>("next_attempt_at").map(columns::Moment::micros),
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tenure_submissions::{
     intent::Status,
-    store::{Store, Submitted},
+    store::{Reservation, Store, Submitted},
 };
 use tenure_testkit::{eventually_true, secs};
 
@@ -121,4 +121,32 @@ async fn whoever_waits_is_woken_on_every_instance() {
     let waited = follower.waiters.wait(&*follower.store, stored, Duration::from_millis(100)).await;
     assert_eq!(waited.view.status, Status::Pending, "the time was up");
     scene.gateway.go_on();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_is_not_sent_when_the_term_ended_after_the_right_to_it_was_given() {
+    let scene = Scene::new().await;
+    let election = scene.contender().start().unwrap();
+    let gate = election.gate();
+    eventually_true("it leads", secs(10), async || gate.is_leader()).await;
+    let token = gate.require_leader().unwrap();
+    election.stop().await.unwrap();
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let reservation = Reservation {
+        row: 1,
+        version: 1,
+        intent_id: "a".to_owned(),
+        payload: "{}".into(),
+        contract: (*scene.registry().contract("once").unwrap()).clone(),
+        created_at: now,
+        due_at: now,
+        number: 1,
+        started_at: now,
+        is_repeat: false,
+    };
+    let refused = gate.refused_total();
+    let caller = tenure_submissions::gateway::Gateway::new(secs(1)).unwrap();
+    assert!(caller.submit(&gate, token, &reservation).await.is_err());
+    assert!(scene.gateway.calls().is_empty(), "it was sent all the same");
+    assert_eq!(gate.refused_total(), refused + 1);
 }

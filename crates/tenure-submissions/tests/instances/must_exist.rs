@@ -66,8 +66,8 @@ async fn no_execution_without_leadership() {
     scene.gateway.wait().await;
     let leader = scene.instance_that(Behaviour {
         concurrency: 1,
-        gateway_timeout: secs(1),
-        record_within: Duration::from_millis(200),
+        gateway_timeout: Duration::from_millis(1_200),
+        record_within: Duration::from_millis(100),
         ..Behaviour::default()
     });
     let (_, epoch) = leads(&[&leader]).await;
@@ -97,8 +97,10 @@ async fn no_execution_without_leadership() {
     let term = leader.election().leadership().borrow().term.clone().unwrap();
     OfTerms(Arc::clone(&executor)).prepare(&term).await.unwrap();
     assert!(follower.gate().require_leader().is_err());
-    // Many of the follower's refresh intervals, and less than the leader's call may take.
-    tokio::time::sleep(Duration::from_millis(500)).await;
+    // A renewal of the leader is many of the follower's refresh intervals.
+    let expires_at = || leader.election().leadership().borrow().expires_at;
+    let before = expires_at();
+    eventually_true("the leader has renewed", secs(10), async || expires_at() > before).await;
     assert_eq!(calls(), 1, "somebody executed without leading");
     scene.gateway.go_on();
     for number in 0..10 {

@@ -40,10 +40,6 @@ impl Moment {
     }
 }
 
-pub(super) fn micros(moment: &Moment) -> Micros {
-    moment.micros()
-}
-
 impl<'a> FromSql<'a> for Moment {
     fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
         Ok(Self(i64::from_be_bytes(raw.try_into()?).saturating_add(EPOCH)))
