@@ -1,13 +1,24 @@
 //! SQLite: a file, one thread that owns its connection, and the machine's boot clock as its time.
 
+#[cfg(target_os = "linux")]
+mod inotify;
+#[cfg(not(target_os = "linux"))]
+mod silent;
+
 use std::{path::Path, sync::mpsc, thread, time::Duration};
 
+#[cfg(target_os = "linux")]
+pub use inotify::{announce, watch};
 use rusqlite::{Connection, ErrorCode, functions::FunctionFlags};
+use rustix::time::{ClockId, clock_gettime};
+#[cfg(not(target_os = "linux"))]
+pub use silent::{announce, watch};
 use tokio::sync::oneshot;
 
 use crate::{BootInstant, DatabaseError, Deadline};
 
-/// Opens a file for several processes: write-ahead log, every commit on disk, `boottime_ms()` known.
+/// Opens a file for several processes: write-ahead log, every commit on disk, `boottime_ms()` and
+/// `unixtime_us()` known.
 ///
 /// `busy` bounds how long a statement waits for another process's write.
 pub fn open(path: &Path, busy: Duration) -> Result<Connection, DatabaseError> {
@@ -16,7 +27,7 @@ pub fn open(path: &Path, busy: Duration) -> Result<Connection, DatabaseError> {
     use_write_ahead_log(&connection, BootInstant::now() + busy)?;
     connection.pragma_update(None, "synchronous", "full")?;
     connection.pragma_update(None, "foreign_keys", true)?;
-    register_boottime(&connection)?;
+    register_clocks(&connection)?;
     Ok(connection)
 }
 
@@ -36,10 +47,16 @@ fn use_write_ahead_log(connection: &Connection, until: BootInstant) -> Result<()
     }
 }
 
-/// SQL's `boottime_ms()`: milliseconds of this machine's boot clock, read at every call.
-fn register_boottime(connection: &Connection) -> Result<(), rusqlite::Error> {
-    connection.create_scalar_function("boottime_ms", 0, FunctionFlags::SQLITE_UTF8, |_| {
+/// SQL's `boottime_ms()`, milliseconds of this machine's boot clock, and `unixtime_us()`, microseconds since
+/// 1970 by its wall clock; both read at every call.
+fn register_clocks(connection: &Connection) -> Result<(), rusqlite::Error> {
+    let flags = FunctionFlags::SQLITE_UTF8;
+    connection.create_scalar_function("boottime_ms", 0, flags, |_| {
         Ok(i64::try_from(BootInstant::now().as_millis()).unwrap_or(i64::MAX))
+    })?;
+    connection.create_scalar_function("unixtime_us", 0, flags, |_| {
+        let now = clock_gettime(ClockId::Realtime);
+        Ok(now.tv_sec * 1_000_000 + now.tv_nsec / 1_000)
     })
 }
 

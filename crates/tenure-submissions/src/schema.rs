@@ -17,3 +17,15 @@ pub const POSTGRES: [Migration; 1] = [Migration {
     ),
     breaking: true,
 }];
+
+/// SQLite.
+pub const SQLITE: [Migration; 1] = [Migration {
+    version: 1,
+    name: "intents and attempts",
+    sql: concat!(
+        include_str!("../sql/sqlite/schema/changes.sql"),
+        include_str!("../sql/sqlite/schema/intents.sql"),
+        include_str!("../sql/sqlite/schema/attempts.sql"),
+    ),
+    breaking: true,
+}];

@@ -3,7 +3,10 @@
 //! Time is the database's. Every statement that writes an intent sets `last_modified_at`, raises `version` and
 //! leaves a marker by which a refresh finds it, in whatever order transactions commit.
 
+mod batch;
+mod columns;
 pub mod postgres;
+pub mod sqlite;
 
 use std::sync::Arc;
 
@@ -247,6 +250,12 @@ pub enum StoreError {
         /// What.
         what: String,
     },
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Database(error.into())
+    }
 }
 
 impl From<tokio_postgres::Error> for StoreError {

@@ -20,14 +20,14 @@ use tokio_postgres::{
     types::{ToSql, Type},
 };
 
-use self::columns::{contract, moment, stored, text_of, webhook};
+use self::columns::{Moment, contract, moment, stored, webhook};
 use super::{
     Ended, Finished, News, Position, Read, Reservation, Reserve, Store, StoreError, Stored,
     Submission, Submitted, WebhookDue,
+    columns::{OutcomeColumns, text_of},
 };
 use crate::{
-    intent::{AttemptView, Status},
-    policy::{Next, Outcome},
+    intent::AttemptView,
     schedule::{Change, Micros, Row},
 };
 
@@ -178,7 +178,7 @@ impl Store for PostgresStore {
             pin_mut!(rows);
             let mut read = Read::default();
             while let Some(row) = rows.try_next().await? {
-                let due: Option<columns::Moment> = row.get(2);
+                let due: Option<Moment> = row.get(2);
                 match due {
                     Some(due) => read.changes.push(Change {
                         row: row.get(0),
@@ -198,7 +198,7 @@ impl Store for PostgresStore {
 
     async fn refresh(&self, since: &Position) -> Result<Read, StoreError> {
         let mut read = Read::default();
-        let mut cursor = (columns::Moment::FIRST, String::new());
+        let mut cursor = (Moment::FIRST, String::new());
         loop {
             let parameters: [&(dyn ToSql + Sync); 4] = [&since.marker, &cursor.0, &cursor.1, &PAGE];
             let page = self.query(&self.executor, REFRESH, &parameters).await?;
@@ -222,7 +222,7 @@ impl Store for PostgresStore {
 
     async fn now(&self) -> Result<Micros, StoreError> {
         let rows = self.query(&self.executor, NOW, &[]).await?;
-        rows.first().map_or(Ok(0), |row| Ok(row.get::<_, columns::Moment>(0).micros()))
+        rows.first().map_or(Ok(0), |row| Ok(row.get::<_, Moment>(0).micros()))
     }
 
     async fn reserve(&self, term: &Term, rows: &[Row]) -> Result<Vec<Reserve>, StoreError> {
@@ -255,42 +255,25 @@ impl Store for PostgresStore {
     async fn record(&self, term: &Term, finished: &[Finished]) -> Result<Vec<Ended>, StoreError> {
         let rows: Vec<Row> = finished.iter().map(|done| done.row).collect();
         let numbers: Vec<i32> = finished.iter().map(|done| done.number).collect();
-        let started: Vec<_> =
-            finished.iter().map(|done| columns::Moment::at(done.started_at)).collect();
-        let ended: Vec<_> =
-            finished.iter().map(|done| columns::Moment::at(done.finished_at)).collect();
-        let (mut statuses, mut reasons, mut errors) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut next_statuses, mut exhausted, mut due) = (Vec::new(), Vec::new(), Vec::new());
-        for done in finished {
-            let (status, reason, error) = match &done.outcome {
-                Outcome::Accepted { reason } => (Some("accepted".to_owned()), reason.clone(), None),
-                Outcome::Rejected { reason } => {
-                    (Some("rejected".to_owned()), Some(reason.clone()), None)
-                }
-                Outcome::Failed { status, error } => (status.clone(), None, Some(error.clone())),
-            };
-            statuses.push(status.as_deref().map(text_of));
-            reasons.push(reason.as_deref().map(text_of));
-            errors.push(error.as_deref().map(text_of));
-            let (status, why, at) = match &done.next {
-                Next::Accepted => (Status::Accepted, None, None),
-                Next::Rejected { .. } => (Status::Rejected, None, None),
-                Next::Exhausted(why) => (Status::Exhausted, Some(why.as_str()), None),
-                Next::Retry { at } => (Status::Pending, None, Some(columns::Moment::at(*at))),
-            };
-            next_statuses.push(status.as_str());
-            exhausted.push(why);
-            due.push(at);
-        }
+        let started: Vec<_> = finished.iter().map(|done| Moment::at(done.started_at)).collect();
+        let ended: Vec<_> = finished.iter().map(|done| Moment::at(done.finished_at)).collect();
+        let outcomes: Vec<_> = finished.iter().map(OutcomeColumns::of).collect();
+        let outcome_statuses: Vec<_> = outcomes.iter().map(|done| &done.outcome_status).collect();
+        let reasons: Vec<_> = outcomes.iter().map(|done| &done.outcome_reason).collect();
+        let errors: Vec<_> = outcomes.iter().map(|done| &done.error).collect();
+        let statuses: Vec<_> = outcomes.iter().map(|done| done.status).collect();
+        let exhausted: Vec<_> = outcomes.iter().map(|done| done.exhausted_reason).collect();
+        let due: Vec<_> =
+            outcomes.iter().map(|done| done.next_attempt_at.map(Moment::at)).collect();
         let parameters: [&(dyn ToSql + Sync); 10] = [
             &rows,
             &numbers,
             &started,
             &ended,
-            &statuses,
+            &outcome_statuses,
             &reasons,
             &errors,
-            &next_statuses,
+            &statuses,
             &exhausted,
             &due,
         ];
@@ -345,6 +328,6 @@ fn change(row: &Line) -> Change {
     Change {
         row: row.get("row_number"),
         version: row.get("version"),
-        due: row.get::<_, Option<columns::Moment>>("next_attempt_at").map(columns::Moment::micros),
+        due: row.get::<_, Option<Moment>>("next_attempt_at").map(Moment::micros),
     }
 }

@@ -1,5 +1,39 @@
 //! What every store promises.
 
+/// A test for each law, on a database that starts by itself.
+macro_rules! every_law {
+    ($backend:ty) => {
+        every_law! { $backend:
+            a_submission_is_stored_once_across_instances,
+            anything_else_under_an_id_is_a_conflict,
+            ids_are_told_apart_by_case,
+            an_id_that_is_twice_in_a_batch_is_stored_once,
+            batches_with_crossed_ids_do_not_fail,
+            one_that_the_database_refuses_fails_alone,
+            a_refresh_brings_what_a_rebuild_did_not,
+            a_refresh_misses_nothing_when_transactions_commit_out_of_order,
+            equal_moments_across_a_page_boundary_are_not_skipped,
+            attempts_are_numbered_without_gaps_and_appended,
+            a_reservation_is_repeated_under_its_number_and_seen_by_nobody,
+            a_stale_term_writes_nothing,
+            what_has_moved_on_is_left_out,
+            what_is_not_due_by_the_databases_clock_is_not_taken,
+            an_intent_whose_deadline_has_passed_is_ended_and_never_begun,
+            a_text_that_is_too_long_is_cut,
+            a_webhook_is_begun_once_and_its_result_kept,
+            every_write_sets_last_modified_at,
+        }
+    };
+    ($backend:ty: $($law:ident),* $(,)?) => {
+        $(
+            #[tokio::test(flavor = "multi_thread")]
+            async fn $law() {
+                crate::laws::$law(&<$backend>::start().await).await;
+            }
+        )*
+    };
+}
+
 use std::{collections::BTreeMap, sync::Arc};
 
 use jiff::Timestamp;

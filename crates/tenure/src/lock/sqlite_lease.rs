@@ -5,15 +5,16 @@
 //! A follower hears of every change by inotify on the file.
 
 mod file;
-#[cfg(target_os = "linux")]
-mod inotify;
 mod machine;
 
 use std::{path::Path, time::Duration};
 
 use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
-use tenure_database::{BootInstant, Deadline, sqlite::FileThread};
+use tenure_database::{
+    BootInstant, Deadline,
+    sqlite::{self, FileThread},
+};
 use tokio::sync::mpsc;
 
 pub use self::file::{Lease, LeaseFile};
@@ -56,7 +57,7 @@ impl SqliteLease {
                 .map_err(|error| LockError::Refused(format!("cannot start a thread: {error}")))
         };
         let leases = thread(file.open(busy)?)?;
-        let data = thread(tenure_database::sqlite::open(data, busy)?)?;
+        let data = thread(sqlite::open(data, busy)?)?;
         let machine = Machine::this()?;
         Ok(Self { candidate, timing, machine, file, leases, data })
     }
@@ -211,8 +212,7 @@ impl Lock for SqliteLease {
                 leases.execute(RELEASE, (scope.as_str(), holder.as_str(), epoch.get()))
             })
             .await?;
-        #[cfg(target_os = "linux")]
-        inotify::announce(self.file.path());
+        sqlite::announce(self.file.path());
         Ok(())
     }
 
@@ -225,10 +225,7 @@ impl Lock for SqliteLease {
 
     fn news(&mut self) -> mpsc::UnboundedReceiver<News> {
         let (tell, news) = mpsc::unbounded_channel();
-        #[cfg(target_os = "linux")]
-        inotify::watch(self.file.path().to_owned(), tell);
-        #[cfg(not(target_os = "linux"))]
-        drop(tell);
+        sqlite::watch(self.file.path().to_owned(), tell, || News::Changed);
         news
     }
 }

@@ -17,11 +17,10 @@ use super::{
     FIND, PostgresStore,
     columns::{Moment, stored},
 };
-use crate::{
-    contract::{Contract, Policy},
-    intent::{IntentView, Status},
-    schedule::Row,
-    store::{StoreError, Stored, Submission, Submitted},
+use crate::store::{
+    StoreError, Stored, Submission, Submitted,
+    batch::{Known, answers, fresh, sorted_once},
+    columns::ContractColumns,
 };
 
 const INSERT: &str = include_str!("../../../sql/postgres/intake/insert.sql");
@@ -48,7 +47,7 @@ pub(super) async fn submit(
     for stored in look_up(store, &missing).await? {
         known.insert(stored.view.intent_id.clone(), (false, stored));
     }
-    Ok(batch.iter().map(|one| answer(one, &known)).collect())
+    Ok(answers(batch, &known))
 }
 
 /// Those that were there before. An id that the database does not even compare is not.
@@ -68,34 +67,6 @@ async fn look_up(store: &PostgresStore, ids: &[&str]) -> Result<Vec<Stored>, Sto
             Ok(found)
         }
         Err(error) => Err(error),
-    }
-}
-
-/// Each id once, the first that asked for it, in the order of their bytes.
-fn sorted_once(batch: &[Submission]) -> Vec<&Submission> {
-    let mut unique: Vec<_> = batch.iter().collect();
-    unique.sort_by(|a, b| a.intent_id.as_bytes().cmp(b.intent_id.as_bytes()));
-    unique.dedup_by(|next, first| next.intent_id == first.intent_id);
-    unique
-}
-
-/// What is known by id: whether it is new, and the intent.
-type Known = HashMap<String, (bool, Stored)>;
-
-fn answer(submission: &Submission, known: &Known) -> Submitted {
-    match known.get(&submission.intent_id) {
-        None => Submitted::Refused,
-        Some((is_new, stored)) => {
-            let is_same = stored.payload_hash == submission.payload_hash
-                && stored.view.submission_target == submission.submission_target;
-            match (is_same, is_new) {
-                (true, true) => Submitted::New(stored.clone()),
-                (true, false) => Submitted::Existing(stored.clone()),
-                (false, _) => {
-                    Submitted::Conflict { existing_target: stored.view.submission_target.clone() }
-                }
-            }
-        }
     }
 }
 
@@ -143,23 +114,33 @@ async fn insert_once(store: &PostgresStore, unique: &[&Submission]) -> Result<Kn
     let targets: Vec<_> = unique.iter().map(|one| one.submission_target.as_str()).collect();
     let payloads: Vec<_> = unique.iter().map(|one| one.payload.as_ref()).collect();
     let hashes: Vec<_> = unique.iter().map(|one| one.payload_hash.as_slice()).collect();
-    let (which, contracts) = Contracts::of(unique);
+    let (which, contracts) = contracts(unique);
+    let gateway_types: Vec<_> = contracts.iter().map(|one| one.gateway_type).collect();
+    let gateway_urls: Vec<_> = contracts.iter().map(|one| one.gateway_url).collect();
+    let policies: Vec<_> = contracts.iter().map(|one| one.policy).collect();
+    let seconds: Vec<_> = contracts.iter().map(|one| one.max_acceptance_seconds).collect();
+    let attempts: Vec<_> = contracts.iter().map(|one| one.max_attempts).collect();
+    let outcomes: Vec<_> = contracts.iter().map(|one| &one.terminal_outcomes).collect();
+    let webhook_urls: Vec<_> = contracts.iter().map(|one| one.webhook_url).collect();
+    let headers: Vec<_> = contracts.iter().map(|one| &one.webhook_headers).collect();
+    let headers_env: Vec<_> = contracts.iter().map(|one| &one.webhook_headers_env).collect();
+    let secrets_env: Vec<_> = contracts.iter().map(|one| one.webhook_secret_env).collect();
     let parameters: [&(dyn ToSql + Sync); 15] = [
         &ids,
         &targets,
         &payloads,
         &hashes,
         &which,
-        &contracts.gateway_types,
-        &contracts.gateway_urls,
-        &contracts.policies,
-        &contracts.max_acceptance_seconds,
-        &contracts.max_attempts,
-        &contracts.terminal_outcomes,
-        &contracts.webhook_urls,
-        &contracts.webhook_headers,
-        &contracts.webhook_headers_env,
-        &contracts.webhook_secrets_env,
+        &gateway_types,
+        &gateway_urls,
+        &policies,
+        &seconds,
+        &attempts,
+        &outcomes,
+        &webhook_urls,
+        &headers,
+        &headers_env,
+        &secrets_env,
     ];
     let rows = store.query(&store.clients, INSERT, &parameters).await?;
     let by_id: HashMap<_, _> = unique.iter().map(|one| (one.intent_id.as_str(), *one)).collect();
@@ -167,79 +148,21 @@ async fn insert_once(store: &PostgresStore, unique: &[&Submission]) -> Result<Kn
     for row in &rows {
         let id: &str = row.get("intent_id");
         let Some(one) = by_id.get(id) else { continue };
-        let stored = fresh(one, row.get("row_number"), row.get("created_at"))?;
+        let stored =
+            fresh(one, row.get("row_number"), row.get::<_, Moment>("created_at").micros())?;
         known.insert(id.to_owned(), (true, stored));
     }
     Ok(known)
 }
 
-fn fresh(one: &Submission, row: Row, created_at: Moment) -> Result<Stored, StoreError> {
-    let created_at = jiff::Timestamp::from_microsecond(created_at.micros())
-        .map_err(|_| StoreError::Unreadable { what: "a moment out of range".to_owned() })?;
-    Ok(Stored {
-        row,
-        view: IntentView {
-            intent_id: one.intent_id.clone(),
-            submission_target: one.submission_target.clone(),
-            created_at,
-            status: Status::Pending,
-            completed_at: None,
-            rejected_reason: None,
-            exhausted_reason: None,
-        },
-        attempts: 0,
-        payload_hash: one.payload_hash,
-    })
-}
-
-/// The columns of the contracts of a batch, each contract once.
-#[derive(Default)]
-struct Contracts<'c> {
-    gateway_types: Vec<&'static str>,
-    gateway_urls: Vec<&'c str>,
-    policies: Vec<&'static str>,
-    max_acceptance_seconds: Vec<Option<i64>>,
-    max_attempts: Vec<Option<i32>>,
-    terminal_outcomes: Vec<String>,
-    webhook_urls: Vec<Option<&'c str>>,
-    webhook_headers: Vec<Option<String>>,
-    webhook_headers_env: Vec<Option<String>>,
-    webhook_secrets_env: Vec<Option<&'c str>>,
-}
-
-impl<'c> Contracts<'c> {
-    /// Which contract each submission has, counted from 1 as SQL does, and the contracts.
-    fn of(unique: &[&'c Submission]) -> (Vec<i32>, Self) {
-        let (mut seen, mut contracts) = (HashMap::new(), Self::default());
-        let which = unique.iter().map(|one| {
-            *seen.entry(Arc::as_ptr(&one.contract)).or_insert_with(|| contracts.push(&one.contract))
-        });
-        (which.collect(), contracts)
-    }
-
-    fn push(&mut self, contract: &'c Contract) -> i32 {
-        let Contract { gateway_type, gateway_url, policy, terminal_outcomes, webhook } = contract;
-        self.gateway_types.push(gateway_type.as_str());
-        self.gateway_urls.push(gateway_url);
-        self.policies.push(policy.as_str());
-        let (seconds, attempts) = match policy {
-            Policy::Deadline { max_acceptance_seconds } => (Some(*max_acceptance_seconds), None),
-            Policy::MaxAttempts { max_attempts } => (None, Some(*max_attempts)),
-            Policy::OneShot => (None, None),
-        };
-        self.max_acceptance_seconds.push(seconds);
-        self.max_attempts.push(attempts);
-        self.terminal_outcomes.push(json(terminal_outcomes));
-        let webhook = webhook.as_ref();
-        self.webhook_urls.push(webhook.map(|webhook| webhook.url.as_str()));
-        self.webhook_headers.push(webhook.map(|webhook| json(&webhook.headers)));
-        self.webhook_headers_env.push(webhook.map(|webhook| json(&webhook.headers_env)));
-        self.webhook_secrets_env.push(webhook.and_then(|webhook| webhook.secret_env.as_deref()));
-        i32::try_from(self.policies.len()).unwrap_or(i32::MAX)
-    }
-}
-
-/// Lists and maps of texts are always JSON.
-fn json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).unwrap_or_default()
+/// Which contract each submission has, counted from 1 as SQL does, and the contracts, each once.
+fn contracts<'c>(unique: &[&'c Submission]) -> (Vec<i32>, Vec<ContractColumns<'c>>) {
+    let (mut seen, mut contracts) = (HashMap::new(), Vec::new());
+    let which = unique.iter().map(|one| {
+        *seen.entry(Arc::as_ptr(&one.contract)).or_insert_with(|| {
+            contracts.push(ContractColumns::of(&one.contract));
+            i32::try_from(contracts.len()).unwrap_or(i32::MAX)
+        })
+    });
+    (which.collect(), contracts)
 }

@@ -22,55 +22,53 @@ use rustix::{
 };
 use tokio::sync::mpsc;
 
-use crate::lock::News;
-
 /// A commit writes more than once; what comes within this time is one change.
 const ONE_CHANGE: Duration = Duration::from_millis(2);
 const WATCHED: WatchFlags = WatchFlags::MODIFY.union(WatchFlags::CREATE).union(WatchFlags::ATTRIB);
 /// How often a watcher looks whether anybody still listens.
 const STILL_WANTED: Duration = Duration::from_millis(500);
 
-/// Tells of every commit to the file, from a thread of its own, until nobody listens.
-pub(super) fn watch(file: PathBuf, tell: mpsc::UnboundedSender<News>) {
+/// Tells of every commit to the file, in the listener's words, from a thread of its own until nobody listens.
+pub fn watch<T: Send + 'static>(file: PathBuf, tell: mpsc::UnboundedSender<T>, changed: fn() -> T) {
     let watching = move || {
-        if let Err(error) = follow(&file, &tell) {
+        if let Err(error) = follow(&file, &tell, changed) {
             tracing::warn!(
                 target: "tenure",
                 %error,
                 file = %file.display(),
-                "cannot watch the lease file: a released lease is seen at the next look, not at once"
+                "cannot watch the file: changes are seen at the next look, not at once"
             );
         }
     };
     if let Err(error) = thread::Builder::new().name("tenure-inotify".to_owned()).spawn(watching) {
-        tracing::warn!(target: "tenure", %error, "cannot start a thread that watches the lease file");
+        tracing::warn!(target: "tenure", %error, "cannot start a thread that watches a file");
     }
 }
 
 /// Says that what was committed can be seen now.
-pub(super) fn announce(file: &Path) {
+pub fn announce(file: &Path) {
     let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
     let times = Timestamps { last_access: now, last_modification: now };
     if let Err(error) = utimensat(CWD, file, &times, AtFlags::empty()) {
-        tracing::debug!(target: "tenure", %error, "a released lease is seen at the next look, not at once");
+        tracing::debug!(target: "tenure", %error, "a change is seen at the next look, not at once");
     }
 }
 
-fn follow(file: &Path, tell: &mpsc::UnboundedSender<News>) -> io::Result<()> {
+fn follow<T>(file: &Path, tell: &mpsc::UnboundedSender<T>, changed: fn() -> T) -> io::Result<()> {
     let watch = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     // The folder, because the log is removed and made again as connections come and go.
     add_watch(&watch, folder.unwrap_or(Path::new(".")), WATCHED)?;
     // What changed before the watch was there is told now.
-    let mut told = tell.send(News::Changed);
+    let mut told = tell.send(changed());
     let name = file.file_name().unwrap_or_default().as_encoded_bytes();
     let log = [name, b"-wal"].concat();
     while told.is_ok() && !tell.is_closed() {
         wait(&watch, STILL_WANTED)?;
-        if drain(&watch, |changed| changed == log || changed == name)? {
+        if drain(&watch, |written| written == log || written == name)? {
             thread::sleep(ONE_CHANGE);
             drain(&watch, |_| false)?;
-            told = tell.send(News::Changed);
+            told = tell.send(changed());
         }
     }
     Ok(())
@@ -110,7 +108,7 @@ mod tests {
         let file = folder.path().join("lease");
         std::fs::write(&file, "").unwrap();
         let (tell, mut news) = mpsc::unbounded_channel();
-        watch(file.clone(), tell);
+        watch(file.clone(), tell, || ());
         assert!(news.recv().await.is_some(), "what was there before");
         announce(&file);
         let heard = tokio::select! {

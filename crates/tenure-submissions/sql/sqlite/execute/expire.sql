@@ -1,0 +1,17 @@
+-- Ends an intent, in a fenced transaction that has seen its deadline passed.
+UPDATE submission_intents
+SET status = 'exhausted',
+    exhausted_reason = 'deadline_exceeded',
+    attempt_count = coalesce(reserved_attempt, attempt_count),
+    reserved_attempt = NULL,
+    reserved_at = NULL,
+    reserved_epoch = NULL,
+    webhook_status = CASE WHEN webhook_url IS NOT NULL THEN 'pending' END,
+    next_attempt_at = NULL,
+    completed_at = :now,
+    updated_at = :now,
+    last_modified_at = max(:now, last_modified_at + 1),
+    version = version + 1,
+    modified_number = :number
+WHERE row_number = :row_number
+RETURNING version, webhook_url IS NOT NULL AS has_webhook

@@ -1,0 +1,5 @@
+-- An intent by the number of its row.
+SELECT intent_id, row_number, submission_target, payload_hash, created_at, status, completed_at,
+       final_outcome_reason, exhausted_reason, attempt_count
+FROM submission_intents
+WHERE row_number = :row_number

@@ -1,0 +1,2 @@
+-- The database's clock: the machine's.
+SELECT unixtime_us()
