@@ -2,7 +2,7 @@
 
 mod help;
 
-use std::{env, path::PathBuf, process::ExitCode, time::Duration};
+use std::{env, iter, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
@@ -15,6 +15,7 @@ use tenure_run::Restart;
 use tenure_submissions::{instance::Behaviour, registry::Registry};
 
 use crate::{
+    components::{ENGINE, SUBMISSIONS},
     drain::{Drain, Whom},
     migrate::{Channel, Migrate, Place, Server},
     run::{LockChoice, Pace, Run},
@@ -216,6 +217,15 @@ struct TypedMigrate {
     /// Also grant a Postgres role what it needs to run elections and to write through the fence
     #[arg(long, value_name = "ROLE", value_parser = role)]
     grant_to: Option<String>,
+    /// Also the schema of a part of the product
+    #[arg(long, value_enum, value_name = "PART")]
+    with: Vec<TypedPart>,
+}
+
+/// A part with a schema of its own, beside the engine's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum TypedPart {
+    Submissions,
 }
 
 fn role(name: &str) -> Result<String, &'static str> {
@@ -480,7 +490,9 @@ impl TypedMigrate {
                 Place::Postgres(Box::new(Server { url: *url, grant_to, channel: channel()? }))
             }
         };
-        Ok(Migrate { place, print: self.print })
+        let parts = self.with.contains(&TypedPart::Submissions).then_some(SUBMISSIONS);
+        let components = iter::once(ENGINE).chain(parts).collect();
+        Ok(Migrate { place, components, print: self.print })
     }
 }
 

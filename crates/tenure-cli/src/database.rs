@@ -4,10 +4,10 @@ use std::{future::Future, path::Path, time::Duration};
 
 use anyhow::{Context, Result, bail};
 use rusqlite::Connection;
-use tenure::schema;
+use tenure::{DatabaseUrl, schema};
 use tenure_database::{
     DatabaseError, Deadline,
-    migrate::{self, MigrateError, Migration, Standing},
+    migrate::{self, MigrateError, Standing},
     postgres::{PostgresUrl, Session},
     sqlite,
 };
@@ -15,6 +15,8 @@ use tokio_postgres::{
     error::SqlState,
     types::{ToSql, Type},
 };
+
+use crate::components::Component;
 
 /// How long a person is kept waiting for an answer.
 pub const PATIENCE: Duration = Duration::from_secs(30);
@@ -49,21 +51,34 @@ pub fn open(data: &Path) -> Result<Connection> {
     Ok(file)
 }
 
-/// Migrates where the role may; otherwise the schema must be there, and `by_hand` says how it gets there.
-pub async fn prepare(
-    url: &PostgresUrl,
-    component: &'static str,
-    known: &[Migration],
-    by_hand: &str,
-) -> Result<()> {
-    let mut session = url.connect(Deadline::after(CONNECT)).await?;
-    let standing = migrate::postgres::standing(&session, component, known).await?;
+/// Migrates where the role may; otherwise the schemas must be there.
+pub async fn prepare(db: &DatabaseUrl, components: &[Component]) -> Result<()> {
+    match db {
+        DatabaseUrl::Sqlite(data) => {
+            let mut file = sqlite::open(data, PATIENCE)?;
+            for component in components {
+                migrate::sqlite::migrate(&mut file, component.name, component.sqlite)?;
+            }
+        }
+        DatabaseUrl::Postgres(url) => {
+            let mut session = url.connect(Deadline::after(CONNECT)).await?;
+            for component in components {
+                prepare_on_server(&mut session, component).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn prepare_on_server(session: &mut Session, component: &Component) -> Result<()> {
+    let Component { name, postgres: known, by_hand, .. } = component;
+    let standing = migrate::postgres::standing(session, name, known).await?;
     warn_when_ahead(&standing);
     if matches!(standing, Standing::Behind(_)) {
-        let migrated = migrate::postgres::migrate(&mut session, component, known).await;
+        let migrated = migrate::postgres::migrate(session, name, known).await;
         migrated.map_err(anyhow::Error::from).map_err(|error| match lacks_rights(&error) {
             true => error.context(format!(
-                "the schema is missing and this role may not make it: {by_hand} as the owner"
+                "the schema is missing and this role may not make it: run `{by_hand}` as the owner"
             )),
             false => error,
         })?;

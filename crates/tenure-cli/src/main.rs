@@ -1,6 +1,7 @@
 //! The command `tenure`: arguments, settings and wiring; the product is in the crates that it wires.
 
 mod arguments;
+mod components;
 mod database;
 mod drain;
 mod migrate;

@@ -1,4 +1,4 @@
-//! `tenure migrate`: the engine's schema, and what goes with it on Postgres.
+//! `tenure migrate`: the schemas, and what goes with them on Postgres.
 
 mod channel;
 mod script;
@@ -9,7 +9,6 @@ use std::{
 };
 
 use anyhow::Result;
-use tenure::schema;
 use tenure_database::{
     Deadline,
     migrate::{self, Migration},
@@ -20,6 +19,7 @@ use tokio_postgres::types::Type;
 
 pub use self::channel::Channel;
 use crate::{
+    components::Component,
     database::{self, CONNECT},
     output::print,
 };
@@ -34,6 +34,8 @@ const LIMIT: Duration = Duration::from_secs(300);
 #[derive(Debug)]
 pub struct Migrate {
     pub place: Place,
+    /// The engine first.
+    pub components: Vec<Component>,
     pub print: bool,
 }
 
@@ -56,44 +58,53 @@ pub struct Server {
 impl Migrate {
     pub async fn run(&self) -> Result<()> {
         match &self.place {
-            place if self.print => print(&script::of(place)),
-            Place::Sqlite { data } => migrate_file(data),
-            Place::Postgres(server) => database::within(LIMIT, server.migrate()).await,
+            place if self.print => print(&script::of(place, &self.components)),
+            Place::Sqlite { data } => migrate_file(data, &self.components),
+            Place::Postgres(server) => {
+                database::within(LIMIT, server.migrate(&self.components)).await
+            }
         }
     }
 }
 
-fn migrate_file(data: &Path) -> Result<()> {
+fn migrate_file(data: &Path, components: &[Component]) -> Result<()> {
     let mut file = sqlite::open(data, database::PATIENCE)?;
-    let (component, known) = (schema::COMPONENT, &schema::SQLITE);
-    database::warn_when_ahead(&migrate::sqlite::standing(&file, component, known)?);
-    let applied = migrate::sqlite::migrate(&mut file, component, known)?;
-    print(&told(&applied))?;
-    say_when_idle(applied.is_empty(), &format!("sqlite:{}", data.display()))
+    let mut idle = true;
+    for Component { name, sqlite: known, .. } in components {
+        database::warn_when_ahead(&migrate::sqlite::standing(&file, name, known)?);
+        let applied = migrate::sqlite::migrate(&mut file, name, known)?;
+        print(&told(name, &applied))?;
+        idle &= applied.is_empty();
+    }
+    say_when_idle(idle, &format!("sqlite:{}", data.display()))
 }
 
 impl Server {
-    async fn migrate(&self) -> Result<()> {
+    async fn migrate(&self, components: &[Component]) -> Result<()> {
         let mut session = self.url.connect(Deadline::after(CONNECT)).await?;
-        let (component, known) = (schema::COMPONENT, &schema::POSTGRES);
-        database::warn_when_ahead(&migrate::postgres::standing(&session, component, known).await?);
-        let applied = migrate::postgres::migrate(&mut session, component, known).await?;
-        // Told at once: what follows may fail, and this stays.
-        print(&told(&applied))?;
-        let arranged = self.arrange(&mut session).await?;
+        let mut idle = true;
+        for Component { name, postgres: known, .. } in components {
+            database::warn_when_ahead(&migrate::postgres::standing(&session, name, known).await?);
+            let applied = migrate::postgres::migrate(&mut session, name, known).await?;
+            // Told at once: what follows may fail, and this stays.
+            print(&told(name, &applied))?;
+            idle &= applied.is_empty();
+        }
+        let arranged = self.arrange(&mut session, components).await?;
         print(&arranged)?;
-        say_when_idle(applied.is_empty() && arranged.is_empty(), &self.url.to_string())
+        say_when_idle(idle && arranged.is_empty(), &self.url.to_string())
     }
 
     /// Grants and the channel, one process at a time: Postgres refuses grants that cross each other.
-    async fn arrange(&self, session: &mut Session) -> Result<String> {
+    async fn arrange(&self, session: &mut Session, components: &[Component]) -> Result<String> {
         let mut done = String::new();
         let transaction = session.transaction().await?;
         transaction.batch_execute(migrate::postgres::LOCK).await?;
         if let Some(role) = &self.grant_to {
-            transaction.batch_execute(&schema::grants_to(role)).await?;
-            done +=
-                &format!("granted to {role}: to run elections, and to write through the fence\n");
+            for component in components {
+                transaction.batch_execute(&(component.grants_to)(role)).await?;
+                done += &format!("granted to {role}: {}\n", component.granted);
+            }
         }
         if let Some(channel) = &self.channel {
             let name = channel.name();
@@ -108,14 +119,10 @@ impl Server {
     }
 }
 
-fn told(applied: &[Migration]) -> String {
+fn told(component: &str, applied: &[Migration]) -> String {
     let told = |migration: &Migration| {
-        format!(
-            "applied migration {} of {}: {}\n",
-            migration.version,
-            schema::COMPONENT,
-            migration.name
-        )
+        let Migration { version, name, .. } = migration;
+        format!("applied migration {version} of {component}: {name}\n")
     };
     applied.iter().map(told).collect()
 }

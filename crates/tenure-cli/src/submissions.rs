@@ -1,32 +1,25 @@
 //! `tenure submissions`: many instances take requests, one executes.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use prometheus_client::registry::Registry as MetricsRegistry;
-use tenure::{
-    Candidate, DatabaseUrl, Election, HolderId, Scope, Timing,
-    fence::PostgresFence,
-    lock::postgres_lease::{LeaseTable, PostgresLease},
-};
-use tenure_database::postgres::PostgresUrl;
+use tenure::{Candidate, DatabaseUrl, HolderId, Scope, Timing};
 use tenure_http::Server;
 use tenure_submissions::{
+    database::{contender, store},
     http,
     instance::{Behaviour, Instance},
     registry::Registry,
-    schema,
-    store::postgres::PostgresStore,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::{
+    components::{ENGINE, SUBMISSIONS},
     database,
     shown::{Http, Page, Shown},
 };
 
-/// The lease, under the name that others know.
-const LEASES: &str = "submission_manager_leases";
 /// How long the store may take to answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -46,24 +39,17 @@ pub struct Submissions {
 impl Submissions {
     /// Serves until it is told to stop; then all that was begun is finished and recorded.
     pub async fn run(self) -> Result<()> {
-        let DatabaseUrl::Postgres(url) = &self.db else {
-            bail!("tenure submissions works on Postgres so far (--db postgres://…)");
-        };
         let (token, is_open) = (self.http.token.clone(), self.allow_unauthenticated);
         let server = self.http.bind().await?;
         refuse_open(&server, token.is_some() || is_open)?;
-        let (engine, known) = (tenure::schema::COMPONENT, &tenure::schema::POSTGRES);
-        database::prepare(url, engine, known, "run `tenure migrate`").await?;
-        let by_hand = "start `tenure submissions` once";
-        database::prepare(url, schema::COMPONENT, &schema::POSTGRES, by_hand).await?;
+        database::prepare(&self.db, &[ENGINE, SUBMISSIONS]).await?;
         let holder = self.holder_id.unwrap_or_else(HolderId::fresh);
-        let candidate = Candidate::new(self.lease_name, holder);
-        let builder = contender(url, candidate, self.timing)?;
+        let builder = contender(&self.db, Candidate::new(self.lease_name, holder), self.timing)?;
         let facts = vec![
             ("Targets".to_owned(), self.registry.len().to_string()),
             ("Database".to_owned(), self.db.to_string()),
         ];
-        let store = Arc::new(PostgresStore::new((**url).clone(), PATIENCE));
+        let store = store(&self.db, PATIENCE)?;
         let mut metrics = MetricsRegistry::default();
         let instance =
             Instance::start(builder, self.registry, store, self.behaviour, &mut metrics)?;
@@ -89,17 +75,6 @@ async fn finish(mut instance: Instance, shown: Shown) -> Result<()> {
     }
     shown.stop().await;
     Ok(instance.stop().await?)
-}
-
-fn contender(
-    url: &PostgresUrl,
-    candidate: Candidate,
-    timing: Timing,
-) -> Result<tenure::election::Builder> {
-    let table = LeaseTable::named(LEASES).context("the lease table")?;
-    let lock = PostgresLease::new(url.clone(), table, candidate.clone(), timing)?;
-    let fence = PostgresFence::new(url.clone(), timing);
-    Ok(Election::builder(candidate, timing, lock).fence(fence))
 }
 
 /// Other machines are served without a token only when the operator has said so.

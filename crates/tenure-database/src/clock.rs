@@ -17,6 +17,14 @@ const CLOCK: ClockId = ClockId::Boottime;
 #[cfg(not(target_os = "linux"))]
 const CLOCK: ClockId = ClockId::Monotonic;
 
+/// Since the Unix epoch by this machine's wall clock, which anybody may set: to show to people, and as the clock
+/// of a database that is a file here.
+#[must_use]
+pub fn unix_time() -> Duration {
+    let now = clock_gettime(ClockId::Realtime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or_default())
+}
+
 /// A moment on this machine's boot clock, in nanoseconds.
 ///
 /// It may only make a node stop earlier; who holds a lease is decided by the database's clock.

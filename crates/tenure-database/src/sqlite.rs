@@ -10,12 +10,11 @@ use std::{path::Path, sync::mpsc, thread, time::Duration};
 #[cfg(target_os = "linux")]
 pub use inotify::{announce, watch};
 use rusqlite::{Connection, ErrorCode, functions::FunctionFlags};
-use rustix::time::{ClockId, clock_gettime};
 #[cfg(not(target_os = "linux"))]
 pub use silent::{announce, watch};
 use tokio::sync::oneshot;
 
-use crate::{BootInstant, DatabaseError, Deadline};
+use crate::{BootInstant, DatabaseError, Deadline, clock::unix_time};
 
 /// Opens a file for several processes: write-ahead log, every commit on disk, `boottime_ms()` and
 /// `unixtime_us()` known.
@@ -55,8 +54,7 @@ fn register_clocks(connection: &Connection) -> Result<(), rusqlite::Error> {
         Ok(i64::try_from(BootInstant::now().as_millis()).unwrap_or(i64::MAX))
     })?;
     connection.create_scalar_function("unixtime_us", 0, flags, |_| {
-        let now = clock_gettime(ClockId::Realtime);
-        Ok(now.tv_sec * 1_000_000 + now.tv_nsec / 1_000)
+        Ok(i64::try_from(unix_time().as_micros()).unwrap_or(i64::MAX))
     })
 }
 

@@ -4,10 +4,11 @@
 //! (leader, refreshed from the store) → [`executor`] (gate) → [`gateway`] → [`store`] (fenced record) → [`webhook`].
 //! No step looks back.
 //!
-//! [`instance`] puts them together. [`registry`] has the targets, [`contract`] what was agreed with one of them, [`policy`] what follows from an
-//! outcome.
+//! [`instance`] puts them together, on the [`database`] that there is. [`registry`] has the targets, [`contract`]
+//! what was agreed with one of them, [`policy`] what follows from an outcome.
 
 pub mod contract;
+pub mod database;
 pub mod executor;
 pub mod gateway;
 pub mod http;

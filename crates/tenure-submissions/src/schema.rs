@@ -1,6 +1,6 @@
 //! The submission manager's schema; the engine's must be there.
 
-use tenure_database::migrate::Migration;
+use tenure_database::migrate::{self, Migration};
 
 /// The name under which these migrations are recorded.
 pub const COMPONENT: &str = "submissions";
@@ -29,3 +29,9 @@ pub const SQLITE: [Migration; 1] = [Migration {
     ),
     breaking: true,
 }];
+
+/// What a role needs on Postgres to take and to execute submissions, beside what elections need.
+#[must_use]
+pub fn grants_to(role: &str) -> String {
+    migrate::postgres::grant(include_str!("../sql/postgres/grant.sql"), role)
+}

@@ -56,7 +56,7 @@ impl Waiters {
                 () = tokio::time::sleep_until(deadline) => {
                     drop(woken);
                     self.locked().forget(stored.row);
-                    return stored;
+                    return look(store, stored).await;
                 }
             }
         }

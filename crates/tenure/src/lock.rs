@@ -240,5 +240,5 @@ fn postgres_reading(row: &Row, asked: BootInstant) -> Reading {
         asked,
         answered: BootInstant::now(),
     };
-    Reading { server: Some(server.into()), clock: Some(clock) }
+    Reading { server: Some(server.into()), clock: Some(clock), shown: None }
 }

@@ -122,7 +122,8 @@ impl Observer {
 
     /// By the database's clock, where it was told.
     pub(crate) fn expires_at(&self, reading: &Reading) -> Option<jiff::Timestamp> {
-        let expires = reading.clock?.server + self.timing.lease_duration();
+        let now = reading.clock.map(|clock| clock.server).or(reading.shown)?;
+        let expires = now + self.timing.lease_duration();
         let millis = i64::try_from(expires.as_millis()).ok()?;
         jiff::Timestamp::from_millisecond(millis).ok()
     }

@@ -1,6 +1,6 @@
 //! The engine's schema in the database that holds the data.
 
-use tenure_database::migrate::Migration;
+use tenure_database::migrate::{self, Migration};
 
 /// The name under which the engine's migrations are recorded.
 pub const COMPONENT: &str = "engine";
@@ -55,6 +55,5 @@ pub const SQLITE: [Migration; 1] = [Migration {
 /// What a role needs on Postgres to run elections and to write through the fence.
 #[must_use]
 pub fn grants_to(role: &str) -> String {
-    let quoted = format!("\"{}\"", role.replace('"', "\"\""));
-    include_str!("../sql/postgres/grant.sql").replace("{role}", &quoted)
+    migrate::postgres::grant(include_str!("../sql/postgres/grant.sql"), role)
 }

@@ -1,27 +1,33 @@
 //! `tenure migrate --print`: the same migration as a script, for whoever applies it by hand.
 
-use tenure::schema;
 use tenure_database::migrate::{Migration, postgres, sqlite};
 
 use super::{Place, Server, TELL_CHANNEL};
+use crate::components::Component;
 
 const RECORD: &str = include_str!("../../sql/record_migration.sql");
 
 const HEADER: &str = "-- For a database without Tenure's schema; what `tenure migrate` applies.\n";
 
 /// One transaction that takes an empty database to where `tenure migrate` would, records included.
-pub fn of(place: &Place) -> String {
+pub fn of(place: &Place, components: &[Component]) -> String {
     let mut script = Vec::new();
     match place {
         Place::Sqlite { .. } => {
             script.extend(["BEGIN IMMEDIATE", sqlite::CREATE].map(str::to_owned));
-            script.extend(schema::SQLITE.iter().flat_map(recorded));
+            for Component { name, sqlite: known, .. } in components {
+                script.extend(known.iter().flat_map(|migration| recorded(name, migration)));
+            }
         }
         Place::Postgres(server) => {
             let Server { grant_to, channel, .. } = &**server;
             script.extend(["BEGIN", postgres::LOCK, postgres::CREATE].map(str::to_owned));
-            script.extend(schema::POSTGRES.iter().flat_map(recorded));
-            script.extend(grant_to.as_deref().map(schema::grants_to));
+            for Component { name, postgres: known, .. } in components {
+                script.extend(known.iter().flat_map(|migration| recorded(name, migration)));
+            }
+            if let Some(role) = grant_to {
+                script.extend(components.iter().map(|component| (component.grants_to)(role)));
+            }
             script.extend(channel.as_ref().map(|channel| channel.statement(TELL_CHANNEL)));
         }
     }
@@ -30,9 +36,9 @@ pub fn of(place: &Place) -> String {
     format!("{HEADER}{statements}")
 }
 
-fn recorded(migration: &Migration) -> [String; 2] {
+fn recorded(component: &str, migration: &Migration) -> [String; 2] {
     let record = RECORD
-        .replace("{component}", &literal(schema::COMPONENT))
+        .replace("{component}", &literal(component))
         .replace("{version}", &migration.version.to_string())
         .replace("{name}", &literal(migration.name))
         .replace("{checksum}", &literal(&migration.checksum()))

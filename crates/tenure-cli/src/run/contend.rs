@@ -13,12 +13,11 @@ use tenure::{
         postgres_lease::{LeaseTable, PostgresLease},
         sqlite_lease::SqliteLease,
     },
-    schema,
 };
-use tenure_database::{migrate, postgres::PostgresUrl, sqlite};
+use tenure_database::postgres::PostgresUrl;
 
 use super::LockChoice;
-use crate::database::{self, PATIENCE};
+use crate::{components::ENGINE, database};
 
 /// Who contends, and how.
 pub struct Contender<'r> {
@@ -32,15 +31,13 @@ pub struct Contender<'r> {
 impl Contender<'_> {
     /// Makes the schema where it is missing, and everything ready to be started.
     pub async fn builder(self) -> Result<Builder> {
+        database::prepare(self.db, &[ENGINE]).await?;
         match self.db {
             DatabaseUrl::Sqlite(data) => {
-                prepare_file(data)?;
                 let fence = SqliteFence::new(data, self.timing)?;
                 Ok(self.on_file(data)?.fence(fence))
             }
             DatabaseUrl::Postgres(url) => {
-                let by_hand = "run `tenure migrate`";
-                database::prepare(url, schema::COMPONENT, &schema::POSTGRES, by_hand).await?;
                 let fence = PostgresFence::new((**url).clone(), self.timing);
                 Ok(self.on_server(url)?.fence(fence))
             }
@@ -104,10 +101,4 @@ fn etcd(endpoints: &[String], candidate: Candidate, timing: Timing) -> Result<Bu
 #[cfg(not(feature = "etcd"))]
 fn etcd(_: &[String], _: Candidate, _: Timing) -> Result<Builder> {
     bail!("this tenure was built without etcd: build it with `cargo build --features etcd`")
-}
-
-fn prepare_file(data: &Path) -> Result<()> {
-    let mut file = sqlite::open(data, PATIENCE)?;
-    migrate::sqlite::migrate(&mut file, schema::COMPONENT, &schema::SQLITE)?;
-    Ok(())
 }

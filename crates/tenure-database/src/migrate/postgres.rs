@@ -17,6 +17,13 @@ const EXISTS: &str = include_str!("../../sql/postgres/migrations_exist.sql");
 const APPLIED: &str = include_str!("../../sql/postgres/applied_migrations.sql");
 const RECORD: &str = include_str!("../../sql/postgres/record_migration.sql");
 
+/// The statements of a template in which `{role}` stands for a role.
+#[must_use]
+pub fn grant(template: &str, role: &str) -> String {
+    let quoted = format!("\"{}\"", role.replace('"', "\"\""));
+    template.replace("{role}", &quoted)
+}
+
 /// Applies what is missing, and returns it. Safe when several processes start together.
 pub async fn migrate(
     client: &mut Client,

@@ -27,7 +27,7 @@ use super::{
     Ended, Finished, News, Position, Read, Reserve, Store, StoreError, Stored, Submission,
     Submitted, WebhookDue,
     batch::{Known, answers, fresh, sorted_once},
-    columns::{ContractColumns, unreadable},
+    columns::{ContractColumns, IntentColumns, unreadable},
 };
 use crate::{
     intent::AttemptView,
@@ -167,13 +167,13 @@ fn is_of_the_data(error: &rusqlite::Error) -> bool {
 fn find(file: &Connection, id: &str) -> Result<Option<Stored>, StoreError> {
     let mut find = file.prepare_cached(FIND)?;
     let found = find.query_row(named_params! {":intent_id": id}, intent).optional()?;
-    found.map(|columns| columns.stored()).transpose()
+    found.map(IntentColumns::stored).transpose()
 }
 
 fn find_row(file: &Connection, row: Row) -> Result<Option<Stored>, StoreError> {
     let mut find = file.prepare_cached(FIND_ROW)?;
     let found = find.query_row(named_params! {":row_number": row}, intent).optional()?;
-    found.map(|columns| columns.stored()).transpose()
+    found.map(IntentColumns::stored).transpose()
 }
 
 /// The number of the last transaction that wrote, and which file this is.

@@ -10,6 +10,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::scene::{Scene, leads};
 
+on_every_database! {
+    an_intent_is_submitted_read_and_waited_for,
+    what_is_wrong_is_said_in_the_order_of_the_checks,
+    a_token_is_asked_for_before_everything_else,
+    the_history_is_shown_to_people_and_escaped,
+    the_api_is_described_for_programs_and_people,
+    an_intent_stored_by_a_follower_is_executed_when_the_leader_is_told,
+}
+
 struct Served {
     instance: Instance,
     url: String,
@@ -49,9 +58,7 @@ fn error(code: &str, message: &str) -> Value {
     json!({"error": {"code": code, "message": message}})
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_intent_is_submitted_read_and_waited_for() {
-    let scene = Scene::new().await;
+async fn an_intent_is_submitted_read_and_waited_for(scene: Scene) {
     let served = Served::start(&scene, None).await;
     leads(&[&served.instance]).await;
     scene.gateway.wait().await;
@@ -75,9 +82,7 @@ async fn an_intent_is_submitted_read_and_waited_for() {
     assert_eq!((call.key.as_str(), call.body.as_slice()), ("a b/%C3%A4:1", &b"{\"x\": 1}"[..]));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_is_wrong_is_said_in_the_order_of_the_checks() {
-    let scene = Scene::new().await;
+async fn what_is_wrong_is_said_in_the_order_of_the_checks(scene: Scene) {
     let served = Served::start(&scene, None).await;
     let (status, told) = served.post("/v1/intents?waitSeconds=x", "nonsense").await;
     let wait = error("invalid_request", "waitSeconds must be a non-negative integer");
@@ -121,9 +126,7 @@ async fn what_is_wrong_is_said_in_the_order_of_the_checks() {
     );
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_token_is_asked_for_before_everything_else() {
-    let scene = Scene::new().await;
+async fn a_token_is_asked_for_before_everything_else(scene: Scene) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
     std::fs::write(&file, "correct-horse-battery").unwrap();
@@ -142,9 +145,7 @@ async fn a_token_is_asked_for_before_everything_else() {
     assert_eq!(described.status(), StatusCode::OK);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_history_is_shown_to_people_and_escaped() {
-    let scene = Scene::new().await;
+async fn the_history_is_shown_to_people_and_escaped(scene: Scene) {
     let served = Served::start(&scene, None).await;
     leads(&[&served.instance]).await;
     served.submit("<b>", "three", "1").await;
@@ -168,9 +169,7 @@ async fn the_history_is_shown_to_people_and_escaped() {
     assert_eq!(get.status(), StatusCode::METHOD_NOT_ALLOWED);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_api_is_described_for_programs_and_people() {
-    let scene = Scene::new().await;
+async fn the_api_is_described_for_programs_and_people(scene: Scene) {
     let served = Served::start(&scene, None).await;
     let (_, described) = served.get("/openapi.json").await;
     let paths: Vec<_> = described["paths"].as_object().unwrap().keys().collect();
@@ -182,9 +181,7 @@ async fn the_api_is_described_for_programs_and_people() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_intent_stored_by_a_follower_is_executed_when_the_leader_is_told() {
-    let scene = Scene::new().await;
+async fn an_intent_stored_by_a_follower_is_executed_when_the_leader_is_told(scene: Scene) {
     let slow = tenure_submissions::instance::Behaviour {
         refresh_interval: secs(3_600),
         gateway_timeout: std::time::Duration::from_millis(500),

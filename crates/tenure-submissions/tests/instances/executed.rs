@@ -5,15 +5,22 @@ use std::time::Duration;
 use serde_json::json;
 use tenure_submissions::{
     intent::Status,
-    store::{Reservation, Store, Submitted},
+    store::{Reservation, Submitted},
 };
 use tenure_testkit::{eventually_true, secs};
 
 use crate::scene::{Scene, leads, submit};
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_intent_is_tried_again_until_its_policy_ends_it() {
-    let scene = Scene::new().await;
+on_every_database! {
+    an_intent_is_tried_again_until_its_policy_ends_it,
+    nonsense_from_a_gateway_is_an_error_of_the_attempt,
+    the_next_leader_repeats_what_a_dead_one_began_under_the_same_key,
+    a_stop_awaits_the_calls_that_were_sent_and_records_them,
+    whoever_waits_is_woken_on_every_instance,
+    a_call_is_not_sent_when_the_term_ended_after_the_right_to_it_was_given,
+}
+
+async fn an_intent_is_tried_again_until_its_policy_ends_it(scene: Scene) {
     let instance = scene.instance();
     leads(&[&instance]).await;
     scene.gateway.answers(|call| match call.key.ends_with(":3") {
@@ -44,9 +51,7 @@ async fn an_intent_is_tried_again_until_its_policy_ends_it() {
     assert_eq!(ended.rejected_reason.as_deref(), Some("invalid_recipient"));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn nonsense_from_a_gateway_is_an_error_of_the_attempt() {
-    let scene = Scene::new().await;
+async fn nonsense_from_a_gateway_is_an_error_of_the_attempt(scene: Scene) {
     let instance = scene.instance();
     leads(&[&instance]).await;
     for (answer, told) in [
@@ -64,9 +69,7 @@ async fn nonsense_from_a_gateway_is_an_error_of_the_attempt() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn the_next_leader_repeats_what_a_dead_one_began_under_the_same_key() {
-    let scene = Scene::new().await;
+async fn the_next_leader_repeats_what_a_dead_one_began_under_the_same_key(scene: Scene) {
     let one = scene.instance();
     leads(&[&one]).await;
     one.election().drain();
@@ -83,9 +86,7 @@ async fn the_next_leader_repeats_what_a_dead_one_began_under_the_same_key() {
     assert_eq!(scene.attempts("a").await.len(), 1, "one attempt, though it was begun twice");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_stop_awaits_the_calls_that_were_sent_and_records_them() {
-    let scene = Scene::new().await;
+async fn a_stop_awaits_the_calls_that_were_sent_and_records_them(scene: Scene) {
     let slow = scene.instance_that(tenure_submissions::instance::Behaviour {
         refresh_interval: Duration::from_millis(100),
         gateway_timeout: Duration::from_millis(1_000),
@@ -104,9 +105,7 @@ async fn a_stop_awaits_the_calls_that_were_sent_and_records_them() {
     assert_eq!((stored.view.status, stored.attempts), (Status::Accepted, 1));
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn whoever_waits_is_woken_on_every_instance() {
-    let scene = Scene::new().await;
+async fn whoever_waits_is_woken_on_every_instance(scene: Scene) {
     let (one, two) = (scene.instance(), scene.instance());
     let (leader, _) = leads(&[&one, &two]).await;
     let follower = if leader == 0 { &two } else { &one };
@@ -123,9 +122,7 @@ async fn whoever_waits_is_woken_on_every_instance() {
     scene.gateway.go_on();
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_call_is_not_sent_when_the_term_ended_after_the_right_to_it_was_given() {
-    let scene = Scene::new().await;
+async fn a_call_is_not_sent_when_the_term_ended_after_the_right_to_it_was_given(scene: Scene) {
     let election = scene.contender().start().unwrap();
     let gate = election.gate();
     eventually_true("it leads", secs(10), async || gate.is_leader()).await;

@@ -10,23 +10,26 @@ use std::{
 
 use prometheus_client::registry::Registry as MetricsRegistry;
 use sha2::{Digest, Sha256};
+use tempfile::TempDir;
 use tenure::{
-    Candidate, Election, Epoch, HolderId, Role, Scope, Term, Timing,
+    Candidate, DatabaseUrl, Epoch, HolderId, Role, Scope, Term, Timing,
     election::Builder,
-    fence::{Fence, PostgresFence, Raised},
+    fence::{Fence, PostgresFence, Raised, SqliteFence},
     lock::{
         Acquire, Lock,
         postgres_lease::{LeaseTable, PostgresLease},
+        sqlite_lease::{LeaseFile, SqliteLease},
     },
 };
-use tenure_database::{migrate, postgres::PostgresUrl};
+use tenure_database::{migrate, sqlite};
 use tenure_submissions::{
+    database::{self, LEASES},
     instance::{Behaviour, Instance},
     intent::{AttemptView, IntentView, Status},
     registry::Registry,
     schedule::Row,
     schema,
-    store::{Reserve, Store, Submission, Submitted, postgres::PostgresStore},
+    store::{Reserve, Store, Submission, Submitted},
 };
 use tenure_testkit::{eventually, postgres::Postgres, secs};
 
@@ -34,23 +37,69 @@ use crate::gateway::Gateway;
 
 pub const LEASE_NAME: &str = "submission-manager-executor";
 
+/// A test for each of these, on every database.
+macro_rules! on_every_database {
+    ($($test:ident),* $(,)?) => {
+        mod on_postgres {
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $test() {
+                    super::$test(crate::scene::Scene::on_postgres().await).await;
+                }
+            )*
+        }
+        mod on_sqlite {
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $test() {
+                    super::$test(crate::scene::Scene::on_sqlite().await).await;
+                }
+            )*
+        }
+    };
+}
+
+pub enum Database {
+    Postgres(Box<Postgres>),
+    // Held for its Drop, which removes it.
+    Sqlite(#[expect(dead_code)] TempDir),
+}
+
 pub struct Scene {
-    pub postgres: Postgres,
-    pub url: PostgresUrl,
+    pub database: Database,
+    pub db: DatabaseUrl,
     pub gateway: Gateway,
     started: AtomicUsize,
 }
 
 impl Scene {
-    pub async fn new() -> Self {
-        let postgres = Postgres::start().await.unwrap();
+    pub async fn on_postgres() -> Self {
+        Self::on_server(Postgres::start().await.unwrap()).await
+    }
+
+    pub async fn on_server(postgres: Postgres) -> Self {
         let mut client = postgres.connect().await.unwrap();
         let (engine, known) = (tenure::schema::COMPONENT, &tenure::schema::POSTGRES);
         migrate::postgres::migrate(&mut client, engine, known).await.unwrap();
         let (ours, known) = (schema::COMPONENT, &schema::POSTGRES);
         migrate::postgres::migrate(&mut client, ours, known).await.unwrap();
-        let url = postgres.url().parse().unwrap();
-        Self { postgres, url, gateway: Gateway::start().await, started: AtomicUsize::new(0) }
+        let db = postgres.url().parse().unwrap();
+        Self::on(Database::Postgres(Box::new(postgres)), db).await
+    }
+
+    pub async fn on_sqlite() -> Self {
+        let folder = TempDir::new().unwrap();
+        let data = folder.path().join("tenure.db");
+        let mut file = sqlite::open(&data, secs(10)).unwrap();
+        let (engine, known) = (tenure::schema::COMPONENT, &tenure::schema::SQLITE);
+        migrate::sqlite::migrate(&mut file, engine, known).unwrap();
+        let (ours, known) = (schema::COMPONENT, &schema::SQLITE);
+        migrate::sqlite::migrate(&mut file, ours, known).unwrap();
+        Self::on(Database::Sqlite(folder), DatabaseUrl::Sqlite(data)).await
+    }
+
+    async fn on(database: Database, db: DatabaseUrl) -> Self {
+        Self { database, db, gateway: Gateway::start().await, started: AtomicUsize::new(0) }
     }
 
     pub fn registry(&self) -> Registry {
@@ -69,8 +118,8 @@ impl Scene {
         Registry::parse(&format!(r#"{{"targets": [{}]}}"#, targets.join(","))).unwrap()
     }
 
-    pub fn store(&self) -> PostgresStore {
-        PostgresStore::new(self.url.clone(), secs(10))
+    pub fn store(&self) -> Arc<dyn Store> {
+        database::store(&self.db, secs(10)).unwrap()
     }
 
     pub fn timing() -> Timing {
@@ -81,11 +130,7 @@ impl Scene {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let holder = HolderId::new(format!("sm-{number}")).unwrap();
         let candidate = Candidate::new(Scope::new(LEASE_NAME).unwrap(), holder);
-        let table = LeaseTable::named("submission_manager_leases").unwrap();
-        let timing = Self::timing();
-        let lock = PostgresLease::new(self.url.clone(), table, candidate.clone(), timing).unwrap();
-        Election::builder(candidate, timing, lock)
-            .fence(PostgresFence::new(self.url.clone(), timing))
+        database::contender(&self.db, candidate, Self::timing()).unwrap()
     }
 
     pub fn instance(&self) -> Instance {
@@ -100,20 +145,56 @@ impl Scene {
 
     pub fn instance_that(&self, behaviour: Behaviour) -> Instance {
         let (builder, registry) = (self.contender(), self.registry());
-        let store: Arc<dyn Store> = Arc::new(self.store());
+        let store = self.store();
         let counted = &mut MetricsRegistry::default();
         Instance::start(builder, registry, store, behaviour, counted).unwrap()
     }
 
-    /// Somebody leads, takes an intent for an attempt, and is never heard of again.
-    pub async fn dead_leader(&self, row: Row) -> Epoch {
+    fn lock_and_fence(
+        &self,
+        candidate: Candidate,
+        timing: Timing,
+    ) -> (Box<dyn Lock>, Box<dyn Fence>) {
+        match &self.db {
+            DatabaseUrl::Postgres(url) => {
+                let (table, url) = (LeaseTable::named(LEASES).unwrap(), (**url).clone());
+                let lock = PostgresLease::new(url.clone(), table, candidate, timing).unwrap();
+                (Box::new(lock), Box::new(PostgresFence::new(url, timing)))
+            }
+            DatabaseUrl::Sqlite(data) => {
+                let lock = SqliteLease::new(data, candidate, timing).unwrap();
+                (Box::new(lock), Box::new(SqliteFence::new(data, timing).unwrap()))
+            }
+        }
+    }
+
+    /// The lease, whoever has it, has run out.
+    async fn expire(&self) {
+        match (&self.database, &self.db) {
+            (Database::Postgres(postgres), _) => {
+                let client = postgres.connect().await.unwrap();
+                let expire = "UPDATE submission_manager_leases SET expires_at = clock_timestamp()";
+                client.execute(expire, &[]).await.unwrap();
+            }
+            (_, DatabaseUrl::Sqlite(data)) => {
+                let leases = LeaseFile::beside(data).open(secs(10)).unwrap();
+                let expire = "UPDATE tenure_leases SET expires_at = boottime_ms()";
+                leases.execute(expire, []).unwrap();
+            }
+            _ => unreachable!(),
+        }
+    }
+
+    /// Somebody takes the lease away, raises the fence, and is never heard of again.
+    pub async fn usurp(&self, lease: Duration) -> Term {
         let candidate = Candidate::new(Scope::new(LEASE_NAME).unwrap(), HolderId::fresh());
-        let table = LeaseTable::named("submission_manager_leases").unwrap();
-        let timing = Self::timing();
+        let timing = Timing::lease(lease).build().unwrap();
         let (scope, holder) = (candidate.scope.clone(), candidate.holder.clone());
-        let mut lock = PostgresLease::new(self.url.clone(), table, candidate, timing).unwrap();
+        let (mut lock, fence) = self.lock_and_fence(candidate, timing);
+        let place = lock.place();
         let lock = tokio::sync::Mutex::new(&mut lock);
         let epoch = eventually("the lease is free", secs(10), async || {
+            self.expire().await;
             match lock.lock().await.acquire(Epoch::ZERO).await.unwrap() {
                 Acquire::Granted(grant) => Some(grant.epoch),
                 Acquire::Held(_) => None,
@@ -121,12 +202,16 @@ impl Scene {
         })
         .await;
         let term = Term::granted(scope, holder, epoch);
-        let place = lock.lock().await.place();
-        let raised = PostgresFence::new(self.url.clone(), timing).raise(&term, &place).await;
-        assert_eq!(raised.unwrap(), Raised::Raised);
+        assert_eq!(fence.raise(&term, &place).await.unwrap(), Raised::Raised);
+        term
+    }
+
+    /// Somebody leads, takes an intent for an attempt, and is never heard of again.
+    pub async fn dead_leader(&self, row: Row) -> Epoch {
+        let term = self.usurp(secs(3)).await;
         let reserved = self.store().reserve(&term, &[row]).await.unwrap().remove(0);
         assert!(matches!(reserved, Reserve::Ready(_)), "{reserved:?}");
-        epoch
+        term.epoch()
     }
 
     /// Waits until the intent is terminal, however that came about.

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior};
 use tenure_database::{
     BootInstant, Deadline,
+    clock::unix_time,
     sqlite::{self, FileThread},
 };
 use tokio::sync::mpsc;
@@ -129,7 +130,7 @@ impl SqliteLease {
                     epoch,
                     sent_at,
                     settle,
-                    reading: Reading::default(),
+                    reading: reading(),
                     hold: None,
                 }))
             })
@@ -159,6 +160,11 @@ fn read(
             Ok(Row { holding, host: row.get("host")? })
         })
         .optional()
+}
+
+/// The boot clock means nothing to people.
+fn reading() -> Reading {
+    Reading { shown: Some(unix_time()), ..Reading::default() }
 }
 
 fn millis(duration: Duration) -> i64 {
@@ -199,7 +205,7 @@ impl Lock for SqliteLease {
             })
             .await?;
         Ok(match renewed {
-            true => Renew::Renewed { sent_at, reading: Reading::default() },
+            true => Renew::Renewed { sent_at, reading: reading() },
             false => Renew::Lost,
         })
     }

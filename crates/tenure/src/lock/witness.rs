@@ -11,6 +11,9 @@ pub struct Reading {
     pub server: Option<Arc<str>>,
     /// The server's clock, and when it was asked by ours.
     pub clock: Option<ClockReading>,
+    /// Where the lock runs by a clock that means nothing to people: since the Unix epoch, to show them. Nothing
+    /// is decided by it.
+    pub shown: Option<Duration>,
 }
 
 /// Two clocks side by side: the server's was read somewhere between the two moments of ours.
@@ -80,7 +83,7 @@ mod tests {
         let asked = BootInstant::from_nanos(0) + SEC * u32::try_from(ours).unwrap();
         let clock =
             ClockReading { server: SEC * u32::try_from(server).unwrap(), asked, answered: asked };
-        Reading { server: Some("7:1".into()), clock: Some(clock) }
+        Reading { server: Some("7:1".into()), clock: Some(clock), shown: None }
     }
 
     #[test]
@@ -118,7 +121,7 @@ mod tests {
         let mut witness = Witness::new(SEC);
         assert_eq!(witness.compare(at(10, 1000)), Signs::default());
         assert_eq!(witness.compare(Reading::default()), Signs::default());
-        let promoted = Reading { server: Some("7:2".into()), clock: None };
+        let promoted = Reading { server: Some("7:2".into()), ..Reading::default() };
         assert!(witness.compare(promoted).server_changed);
     }
 }

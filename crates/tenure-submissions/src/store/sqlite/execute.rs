@@ -1,5 +1,6 @@
 //! Taking intents for an attempt, and recording what came of it: each in a fenced transaction.
 
+use jiff::Timestamp;
 use rusqlite::{OptionalExtension, named_params};
 
 use super::{Writing, columns::contract};
@@ -112,7 +113,7 @@ pub(super) fn record(
         ":outcome_status": outcome.outcome_status,
         ":outcome_reason": outcome.outcome_reason,
         ":exhausted_reason": outcome.exhausted_reason,
-        ":next_attempt_at": outcome.next_attempt_at.map(|at| at.as_microsecond()),
+        ":next_attempt_at": outcome.next_attempt_at.map(Timestamp::as_microsecond),
         ":now": writing.now,
         ":number": writing.number,
     };

@@ -205,7 +205,7 @@ impl Answer {
 
     pub(super) fn reading(&self) -> Reading {
         let cluster: Arc<str> = format!("{:x}", self.cluster).into();
-        Reading { server: Some(cluster), clock: None }
+        Reading { server: Some(cluster), ..Reading::default() }
     }
 }
 

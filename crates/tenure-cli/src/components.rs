@@ -1,0 +1,38 @@
+//! The parts of the product that have a schema of their own.
+
+use tenure_database::migrate::Migration;
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Component {
+    /// As its migrations are recorded.
+    pub name: &'static str,
+    pub postgres: &'static [Migration],
+    pub sqlite: &'static [Migration],
+    /// What a role on Postgres needs that runs it.
+    pub grants_to: fn(&str) -> String,
+    /// What a role may do then.
+    pub granted: &'static str,
+    /// What makes its schema.
+    pub by_hand: &'static str,
+}
+
+/// Elections and the fence: everything else needs it.
+pub const ENGINE: Component = Component {
+    name: tenure::schema::COMPONENT,
+    postgres: &tenure::schema::POSTGRES,
+    sqlite: &tenure::schema::SQLITE,
+    grants_to: tenure::schema::grants_to,
+    granted: "to run elections, and to write through the fence",
+    by_hand: "tenure migrate",
+};
+
+/// The submission manager.
+pub const SUBMISSIONS: Component = Component {
+    name: tenure_submissions::schema::COMPONENT,
+    postgres: &tenure_submissions::schema::POSTGRES,
+    sqlite: &tenure_submissions::schema::SQLITE,
+    grants_to: tenure_submissions::schema::grants_to,
+    granted: "to take and to execute submissions",
+    by_hand: "tenure migrate --with submissions",
+};
