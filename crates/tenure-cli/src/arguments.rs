@@ -1,6 +1,8 @@
 //! What was typed, and what it means.
 
+mod demo;
 mod help;
+mod submissions;
 
 use std::{env, iter, path::PathBuf, process::ExitCode, time::Duration};
 
@@ -8,14 +10,15 @@ use anyhow::{Context, Result, bail};
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum, error::ErrorKind};
 use jiff::SignedDuration;
 use reqwest::Url;
-use tenure::{AdvisoryEnvironment, DatabaseUrl, HolderId, OnFailedRenew, Scope, Takeover, Timing};
+use tenure::{AdvisoryEnvironment, DatabaseUrl, HolderId, Scope, Takeover};
 use tenure_database::UrlError;
 use tenure_http::{Address, Token};
 use tenure_run::Restart;
-use tenure_submissions::{instance::Behaviour, registry::Registry};
 
+use self::{demo::TypedDemo, submissions::TypedSubmissions};
 use crate::{
     components::{ENGINE, SUBMISSIONS},
+    demo::Demo,
     drain::{Drain, Whom},
     migrate::{Channel, Migrate, Place, Server},
     run::{LockChoice, Pace, Run},
@@ -25,21 +28,16 @@ use crate::{
     submissions::Submissions,
 };
 
+const DEFAULT_DATABASE: &str = "sqlite:tenure.db";
 const CHANNEL_VARIABLE: &str = "PG_LISTEN_CHANNEL";
 
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, about = help::ABOUT, after_help = help::MAIN, max_term_width = 100)]
 struct Typed {
-    /// The database with the data: sqlite:FILE or postgres://USER@HOST:PORT/DATABASE
-    #[arg(
-        long,
-        global = true,
-        value_name = "URL",
-        env = "TENURE_DB",
-        hide_env_values = true,
-        default_value = "sqlite:tenure.db"
-    )]
-    db: String,
+    /// The database with the data: sqlite:FILE or postgres://USER@HOST:PORT/DATABASE [default:
+    /// sqlite:tenure.db]
+    #[arg(long, global = true, value_name = "URL", env = "TENURE_DB", hide_env_values = true)]
+    db: Option<String>,
     #[command(subcommand)]
     command: TypedCommand,
 }
@@ -59,6 +57,12 @@ enum TypedCommand {
     /// through the fence.
     #[command(after_help = help::SUBMISSIONS)]
     Submissions(TypedSubmissions),
+    /// Watch it work: three instances, a stream of intents, the leader killed every few seconds
+    ///
+    /// On a database file of its own, with a gateway of its own that counts what takes effect. At the end it
+    /// says what was submitted, accepted, lost and executed twice.
+    #[command(after_help = help::DEMO)]
+    Demo(TypedDemo),
     /// Bring the database's schema to what this binary needs
     ///
     /// It goes forward only, applies what is missing under a lock, so that several may run at once, and
@@ -150,63 +154,6 @@ fn duration(typed: &str) -> Result<Duration, String> {
     let length: SignedDuration =
         typed.parse().map_err(|_| "write it like 10s, 500ms or 1m30s".to_owned())?;
     Duration::try_from(length).map_err(|_| "a time cannot be negative".to_owned())
-}
-
-#[derive(Debug, Args)]
-struct TypedSubmissions {
-    /// The targets: a JSON file
-    #[arg(long, value_name = "FILE")]
-    registry: PathBuf,
-    /// Where to serve: PORT on loopback, or HOST:PORT
-    #[arg(long, value_name = "ADDR")]
-    http: Address,
-    /// A file with the token that callers of /v1 and /ui must bring
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// Serve other machines without a token
-    #[arg(long, conflicts_with = "token_file")]
-    allow_unauthenticated: bool,
-    /// How long a leader that falls silent keeps the others waiting
-    #[arg(long, value_name = "TIME", env = "SM_LEASE_DURATION", default_value = "60s", value_parser = duration)]
-    lease_duration: Duration,
-    /// How often the leader renews its lease
-    #[arg(long, value_name = "TIME", env = "SM_RENEW_INTERVAL", default_value = "20s", value_parser = duration)]
-    renew_interval: Duration,
-    /// The longest pause between two looks at the lease
-    #[arg(long, value_name = "TIME", env = "SM_ACQUIRE_INTERVAL", default_value = "30s", value_parser = duration)]
-    acquire_interval: Duration,
-    /// How often the leader looks for intents that others have stored, told or not
-    #[arg(
-        long,
-        value_name = "TIME",
-        env = "SM_SCHEDULE_REFRESH_INTERVAL",
-        default_value = "1s",
-        value_parser = duration
-    )]
-    schedule_refresh_interval: Duration,
-    /// The name of the lease; instances with the same name and database share the work
-    #[arg(
-        long,
-        value_name = "NAME",
-        env = "SM_LEASE_NAME",
-        default_value = "submission-manager-executor"
-    )]
-    lease_name: String,
-    /// The name of this instance [default: host, process and chance]
-    #[arg(long, value_name = "ID", env = "SM_HOLDER_ID")]
-    holder_id: Option<String>,
-    /// How many attempts at once; 1 executes one after the other
-    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u16).range(1..))]
-    concurrency: u16,
-    /// How long a gateway may take
-    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
-    gateway_timeout: Duration,
-    /// How long recording an outcome may take
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
-    record_within: Duration,
-    /// How long after an attempt the next one is due
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
-    retry_after: Duration,
 }
 
 #[derive(Debug, Args)]
@@ -305,6 +252,7 @@ enum TypedScope {
 pub enum Meant {
     Run(Box<Run>),
     Submissions(Box<Submissions>),
+    Demo(Demo),
     Migrate(Migrate),
     Status(Question),
     Drain(Drain),
@@ -352,10 +300,12 @@ fn without_url(told: &str, argument: &str) -> String {
 
 impl Typed {
     fn meaning(self) -> Result<Meant> {
-        let db = database(&self.db).context("--db (or TENURE_DB)")?;
+        let typed_db = self.db.as_deref().unwrap_or(DEFAULT_DATABASE);
+        let db = database(typed_db).context("--db (or TENURE_DB)")?;
         Ok(match self.command {
             TypedCommand::Run(typed) => Meant::Run(Box::new(typed.meaning(db)?)),
             TypedCommand::Submissions(typed) => Meant::Submissions(Box::new(typed.meaning(db)?)),
+            TypedCommand::Demo(typed) => Meant::Demo(typed.meaning(self.db)?),
             TypedCommand::Migrate(typed) => Meant::Migrate(typed.meaning(db)?),
             TypedCommand::Status(typed) => Meant::Status(typed.meaning(db)?),
             TypedCommand::Drain(typed) => Meant::Drain(typed.meaning(db)?),
@@ -411,64 +361,6 @@ impl TypedRun {
             http: self.http.map(|address| Http { address, token }),
         })
     }
-}
-
-impl TypedSubmissions {
-    fn meaning(self, db: DatabaseUrl) -> Result<Submissions> {
-        let (lease, renew) = (self.lease_duration, self.renew_interval);
-        if renew >= lease {
-            bail!(
-                "renew interval {renew:?} must be below the lease of {lease:?} (--renew-interval, \
-                 --lease-duration)"
-            );
-        }
-        let timing = Timing::lease(lease)
-            .renew_interval(renew)
-            .acquire_interval(self.acquire_interval)
-            .on_failed_renew(OnFailedRenew::EndTerm)
-            .drain_grace(self.gateway_timeout + self.record_within)
-            .build()
-            .context("--lease-duration, --renew-interval")?;
-        let behaviour = Behaviour {
-            concurrency: self.concurrency.into(),
-            refresh_interval: self.schedule_refresh_interval,
-            retry_after: self.retry_after.try_into().context("--retry-after")?,
-            gateway_timeout: self.gateway_timeout,
-            record_within: self.record_within,
-            ..Behaviour::default()
-        };
-        behaviour.check(&timing).context("--gateway-timeout, --lease-duration")?;
-        if self.schedule_refresh_interval.is_zero() {
-            bail!("--schedule-refresh-interval must be above 0");
-        }
-        let token = self.token_file.as_deref().map(Token::read).transpose()?;
-        at_most(64, &self.lease_name).context("--lease-name (SM_LEASE_NAME)")?;
-        at_most(128, self.holder_id.as_deref().unwrap_or_default())
-            .context("--holder-id (SM_HOLDER_ID)")?;
-        Ok(Submissions {
-            db,
-            registry: Registry::read(&self.registry).context("--registry")?,
-            http: Http { address: self.http, token },
-            allow_unauthenticated: self.allow_unauthenticated,
-            lease_name: Scope::new(self.lease_name).context("--lease-name (SM_LEASE_NAME)")?,
-            holder_id: self
-                .holder_id
-                .map(HolderId::new)
-                .transpose()
-                .context("--holder-id (SM_HOLDER_ID)")?,
-            timing,
-            behaviour,
-        })
-    }
-}
-
-/// As many characters as the lease's column has.
-fn at_most(most: usize, text: &str) -> Result<()> {
-    let count = text.chars().count();
-    if count > most {
-        bail!("it has {count} characters, and may have {most} at most");
-    }
-    Ok(())
 }
 
 fn words(typed: &str, shell: bool) -> Result<Vec<String>> {

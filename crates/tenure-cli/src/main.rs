@@ -3,6 +3,7 @@
 mod arguments;
 mod components;
 mod database;
+mod demo;
 mod drain;
 mod migrate;
 mod output;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
 async fn carry_out(meant: Meant) -> Result<ExitCode> {
     match meant {
         Meant::Run(run) => return Ok(run.run().await?.into()),
+        Meant::Demo(demo) => return demo.run().await,
         Meant::Drain(drain) => drain.run().await?,
         Meant::Submissions(submissions) => submissions.run().await?,
         Meant::Migrate(migrate) => migrate.run().await?,

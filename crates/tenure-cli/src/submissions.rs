@@ -1,6 +1,6 @@
 //! `tenure submissions`: many instances take requests, one executes.
 
-use std::time::Duration;
+use std::{io, thread, time::Duration};
 
 use anyhow::{Result, bail};
 use prometheus_client::registry::Registry as MetricsRegistry;
@@ -12,7 +12,10 @@ use tenure_submissions::{
     instance::{Behaviour, Instance},
     registry::Registry,
 };
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::oneshot,
+};
 
 use crate::{
     components::{ENGINE, SUBMISSIONS},
@@ -34,6 +37,7 @@ pub struct Submissions {
     pub holder_id: Option<HolderId>,
     pub timing: Timing,
     pub behaviour: Behaviour,
+    pub end_with_stdin: bool,
 }
 
 impl Submissions {
@@ -56,12 +60,13 @@ impl Submissions {
         let routes = http::routes(&instance, token);
         let page = Page { title: "tenure submissions", facts, metrics, routes };
         let shown = Shown::start(Some(server), &instance.election(), page);
-        finish(instance, shown).await
+        finish(instance, shown, self.end_with_stdin).await
     }
 }
 
 /// Whoever is told to stop takes nothing more, and finishes what it has.
-async fn finish(mut instance: Instance, shown: Shown) -> Result<()> {
+async fn finish(mut instance: Instance, shown: Shown, end_with_stdin: bool) -> Result<()> {
+    let stdin_ended = stdin_ended(end_with_stdin);
     let (mut terminated, mut interrupted) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
     tokio::select! {
@@ -72,9 +77,23 @@ async fn finish(mut instance: Instance, shown: Shown) -> Result<()> {
         }
         _ = terminated.recv() => {}
         _ = interrupted.recv() => {}
+        Ok(()) = stdin_ended => {}
     }
     shown.stop().await;
     Ok(instance.stop().await?)
+}
+
+/// Hears of the end of the standard input, on a thread that keeps nobody from ending; or never.
+fn stdin_ended(is_awaited: bool) -> oneshot::Receiver<()> {
+    let (tell, told) = oneshot::channel();
+    if is_awaited {
+        thread::spawn(move || {
+            let _ = io::copy(&mut io::stdin(), &mut io::sink());
+            // Whoever waited may have ended.
+            let _ = tell.send(());
+        });
+    }
+    told
 }
 
 /// Other machines are served without a token only when the operator has said so.

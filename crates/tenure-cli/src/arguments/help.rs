@@ -57,6 +57,7 @@ Exit codes:
 pub const SUBMISSIONS: &str = concat!(
     "\
 Examples:
+  tenure submissions --registry targets.json --http 8080
   tenure --db postgres://app@db/app submissions --registry targets.json --http 8080
   tenure submissions --registry targets.json --http 0.0.0.0:8080 --token-file /etc/tenure/token
   curl -d '{\"intentId\": \"order-7\", \"submissionTarget\": \"otp\", \"payload\": {}}' \\
@@ -71,11 +72,25 @@ The API is described at /docs, and for programs at /openapi.json.
     )
 );
 
+pub const DEMO: &str = "\
+Examples:
+  tenure demo
+  tenure demo --for 2m --rate 1000
+  tenure --db postgres://app@db/scratch demo --json
+
+With --db it wants a database in which nothing is pending, and leaves what it stored there.
+
+Exit codes:
+  0  every intent was accepted, and none twice
+  1  something was lost or executed twice, or the demo itself failed
+  2  wrong usage";
+
 pub const MIGRATE: &str = concat!(
     "\
 Examples:
   tenure migrate
   tenure --db postgres://owner@db/app migrate --grant-to app
+  tenure --db postgres://owner@db/app migrate --with submissions --grant-to app
   tenure --db postgres://owner@db/app migrate --print > tenure.sql
 
 On Postgres, PG_LISTEN_CHANNEL names the channel that is told of every change of leader under an

@@ -1,0 +1,107 @@
+//! What the demo has shown.
+
+use std::{fmt, time::Duration};
+
+use anyhow::Result;
+use serde::Serialize;
+use tenure_submissions::{intent::Status, store::Store};
+
+use super::{gateway::Gateway, instances::Kill};
+
+/// How many intents to ask for at once.
+const PAGE: usize = 500;
+
+/// The counts, as `--json` prints them.
+#[derive(Debug, Serialize)]
+pub struct Verdict {
+    /// Intents that an instance has confirmed.
+    submitted: usize,
+    /// Those of them that were accepted.
+    accepted: usize,
+    /// Attempts that were recorded.
+    attempts: i64,
+    /// Calls that a new leader repeated under the key of its dead predecessor: one effect.
+    repeats: u64,
+    /// Effects beyond the first of an intent.
+    duplicates: u64,
+    /// Intents that were confirmed and not accepted.
+    lost: usize,
+    /// Leaders that were killed and followed by another that acts.
+    failovers: usize,
+    /// From each kill to the first act of the next leader, in order.
+    failover_ms: Vec<u64>,
+}
+
+impl Verdict {
+    pub async fn reach(
+        store: &dyn Store,
+        gateway: &Gateway,
+        submitted: Vec<String>,
+        kills: &[Kill],
+    ) -> Result<Self> {
+        let (mut accepted, mut attempts) = (0, 0);
+        for ids in submitted.chunks(PAGE) {
+            let ids: Vec<_> = ids.iter().map(String::as_str).collect();
+            for found in store.find(&ids).await? {
+                accepted += usize::from(found.view.status == Status::Accepted);
+                attempts += i64::from(found.attempts);
+            }
+        }
+        let took = |kill: &Kill| gateway.next_act(kill.epoch).map(|act| act.since(kill.at));
+        let failover_ms: Vec<_> = kills.iter().filter_map(took).map(millis).collect();
+        Ok(Self {
+            submitted: submitted.len(),
+            accepted,
+            attempts,
+            repeats: gateway.repeats(),
+            duplicates: gateway.duplicates(),
+            lost: submitted.len() - accepted,
+            failovers: failover_ms.len(),
+            failover_ms,
+        })
+    }
+
+    pub fn is_clean(&self) -> bool {
+        self.lost == 0 && self.duplicates == 0
+    }
+
+    pub fn json(&self) -> Result<String> {
+        Ok(format!("{}\n", serde_json::to_string(self)?))
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut line = |name: &str, count: &dyn fmt::Display, meaning: &str| {
+            writeln!(f, "  {name:<11}{count:>8}  {meaning}")
+        };
+        line("submitted", &self.submitted, "confirmed to the client")?;
+        line("accepted", &self.accepted, "by the gateway, and recorded")?;
+        line("attempts", &self.attempts, "the gateway turns one in fifty away")?;
+        line("repeats", &self.repeats, "of a dead leader's call, under its key: one effect")?;
+        line("duplicates", &self.duplicates, "executed twice")?;
+        line("lost", &self.lost, "confirmed and not accepted")?;
+        line("failovers", &self.failovers, &times(&self.failover_ms))?;
+        match self.is_clean() {
+            true => writeln!(f, "Clean: every intent was accepted, and none twice."),
+            false => writeln!(f, "NOT CLEAN: see what was lost or executed twice."),
+        }
+    }
+}
+
+/// From kill to the next act.
+fn times(failovers: &[u64]) -> String {
+    let mut sorted = failovers.to_vec();
+    sorted.sort_unstable();
+    let seconds = |at: usize| sorted.get(at).map_or(0.0, |ms| *ms as f64 / 1_000.0);
+    format!(
+        "from kill -9 to the next leader's first act: fastest {:.1}s, median {:.1}s, slowest {:.1}s",
+        seconds(0),
+        seconds(sorted.len() / 2),
+        seconds(sorted.len().saturating_sub(1))
+    )
+}
