@@ -35,6 +35,8 @@ pub struct Pace {
     pub concurrency: usize,
     /// How often to refresh the schedule, news or not.
     pub refresh_interval: Duration,
+    /// How often to compare the schedule with all that is pending.
+    pub reconcile_interval: Duration,
     /// How long after an attempt the next one is due.
     pub retry_after: SignedDuration,
     /// How long recording an outcome may take.

@@ -27,6 +27,8 @@ pub struct Behaviour {
     pub concurrency: usize,
     /// How often the leader refreshes its schedule, news or not.
     pub refresh_interval: Duration,
+    /// How often the leader compares its schedule with all that is pending.
+    pub reconcile_interval: Duration,
     /// How long after an attempt the next one is due.
     pub retry_after: SignedDuration,
     /// How long a gateway may take.
@@ -42,6 +44,7 @@ impl Default for Behaviour {
         Self {
             concurrency: 256,
             refresh_interval: Duration::from_secs(1),
+            reconcile_interval: Duration::from_secs(300),
             retry_after: SignedDuration::from_secs(5),
             gateway_timeout: Duration::from_secs(10),
             webhook_timeout: Duration::from_secs(10),
@@ -101,6 +104,7 @@ impl Instance {
         let pace = Pace {
             concurrency: behaviour.concurrency.max(1),
             refresh_interval: behaviour.refresh_interval,
+            reconcile_interval: behaviour.reconcile_interval,
             retry_after: behaviour.retry_after,
             record_within: behaviour.record_within,
         };

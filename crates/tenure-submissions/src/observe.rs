@@ -58,6 +58,8 @@ pub struct Metrics {
     pub repeats: Counter,
     /// Outcomes whose intent had moved on when they were recorded.
     pub moved_on: Counter,
+    /// Pending intents that refreshes had missed: stays 0.
+    pub reconciled: Counter,
     /// Intents that wait in the leader's schedule.
     pub queue_depth: Gauge,
     /// Attempts under way.
@@ -81,6 +83,7 @@ impl Metrics {
             retries: Counter::default(),
             repeats: Counter::default(),
             moved_on: Counter::default(),
+            reconciled: Counter::default(),
             queue_depth: Gauge::default(),
             inflight: Gauge::default(),
             time_to_terminal: Family::new_with_constructor(|| {
@@ -137,6 +140,11 @@ impl Metrics {
             "submission_outcomes_moved_on",
             "Outcomes whose intent had moved on",
             &self.moved_on,
+        );
+        counter(
+            "submission_reconciled",
+            "Pending intents that refreshes had missed: stays 0",
+            &self.reconciled,
         );
         registry.register(
             "submission_intents_terminal",

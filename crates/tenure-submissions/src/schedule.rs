@@ -37,8 +37,10 @@ pub struct Schedule {
     known: HashMap<Row, Known, RowHasher>,
     /// Those that are being tried, with the version that was seen last. They are not due.
     running: HashMap<Row, Version, RowHasher>,
-    /// While a refresh is under way: those that have ended since it began, which it may still bring back.
-    ended: Option<HashMap<Row, Version, RowHasher>>,
+    /// How many looks at the database are under way.
+    looks: usize,
+    /// While there are any: those that have ended since the first began, which they may still bring back.
+    ended: HashMap<Row, Version, RowHasher>,
 }
 
 impl Schedule {
@@ -65,8 +67,7 @@ impl Schedule {
             *seen = version.max(*seen);
             return is_news;
         }
-        let ended = self.ended.as_ref().and_then(|ended| ended.get(&row));
-        if ended.is_some_and(|ended| *ended >= version) {
+        if self.ended.get(&row).is_some_and(|ended| *ended >= version) {
             return false;
         }
         match self.known.get(&row) {
@@ -83,22 +84,25 @@ impl Schedule {
             }
             None => {
                 self.known.remove(&row);
-                if let Some(ended) = &mut self.ended {
-                    ended.insert(row, version);
+                if self.looks > 0 {
+                    self.ended.insert(row, version);
                 }
             }
         }
         true
     }
 
-    /// From here on whatever ends is remembered: what a refresh reads may be older.
-    pub fn begin_refresh(&mut self) {
-        self.ended = Some(HashMap::default());
+    /// From here on whatever ends is remembered: what a look reads may be older.
+    pub fn begin_look(&mut self) {
+        self.looks += 1;
     }
 
-    /// All that the refresh has read was applied.
-    pub fn end_refresh(&mut self) {
-        self.ended = None;
+    /// All that the look has read was applied.
+    pub fn end_look(&mut self) {
+        self.looks = self.looks.saturating_sub(1);
+        if self.looks == 0 {
+            self.ended = HashMap::default();
+        }
     }
 
     /// Takes out up to `most` that are due by `now`, the longest due first. They run until [`Self::done`].
@@ -224,10 +228,12 @@ mod tests {
     fn an_old_look_never_revives_a_finished_intent() {
         let mut schedule = Schedule::of(vec![pending(1, 1, 10)]);
         assert_eq!(schedule.take_due(99, 1), [1]);
-        schedule.begin_refresh();
+        schedule.begin_look();
         schedule.done(ended(1, 3));
+        schedule.begin_look();
+        schedule.end_look();
         assert!(!schedule.apply(pending(1, 2, 10)), "read before it ended");
-        schedule.end_refresh();
+        schedule.end_look();
         assert!(schedule.is_empty());
         let mut schedule = Schedule::of(vec![pending(2, 5, 10)]);
         assert!(!schedule.apply(pending(2, 4, 1)));

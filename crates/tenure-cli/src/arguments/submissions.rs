@@ -43,6 +43,10 @@ pub(super) struct TypedSubmissions {
         value_parser = duration
     )]
     schedule_refresh_interval: Duration,
+    /// How often the leader compares its schedule with all that is pending (the metric
+    /// submission_reconciled_total counts what it finds, and stays 0)
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = duration)]
+    reconcile_interval: Duration,
     /// The name of the lease; instances with the same name and database share the work
     #[arg(
         long,
@@ -90,14 +94,20 @@ impl TypedSubmissions {
         let behaviour = Behaviour {
             concurrency: self.concurrency.into(),
             refresh_interval: self.schedule_refresh_interval,
+            reconcile_interval: self.reconcile_interval,
             retry_after: self.retry_after.try_into().context("--retry-after")?,
             gateway_timeout: self.gateway_timeout,
             record_within: self.record_within,
             ..Behaviour::default()
         };
         behaviour.check(&timing).context("--gateway-timeout, --lease-duration")?;
-        if self.schedule_refresh_interval.is_zero() {
-            bail!("--schedule-refresh-interval must be above 0");
+        for (name, interval) in [
+            ("--schedule-refresh-interval", self.schedule_refresh_interval),
+            ("--reconcile-interval", self.reconcile_interval),
+        ] {
+            if interval.is_zero() {
+                bail!("{name} must be above 0");
+            }
         }
         let token = self.token_file.as_deref().map(Token::read).transpose()?;
         at_most(64, &self.lease_name).context("--lease-name (SM_LEASE_NAME)")?;

@@ -49,6 +49,7 @@ impl Rebuilt {
 /// What runs beside the loop, and what it reports.
 enum Report {
     Refreshed(Result<Read, StoreError>),
+    ReadAgain(Result<Read, StoreError>),
     Reserved { rows: Vec<Row>, answer: Result<Vec<Reserve>, StoreError> },
     Attempted(Attempted),
     Recorded { finished: Vec<Finished>, answer: Result<Vec<Ended>, StoreError> },
@@ -63,16 +64,28 @@ pub(super) struct TermOfWork {
     clock: DatabaseClock,
     news: mpsc::UnboundedReceiver<News>,
     refresh_due: Interval,
+    reconcile_due: Interval,
+    /// All that was pending at a moment, until a refresh that began after it is done.
+    to_reconcile: Option<ToReconcile>,
     tasks: JoinSet<Report>,
     /// When each intent under way was submitted, for the time that it took.
     submitted: HashMap<Row, jiff::Timestamp>,
     finished: Vec<Finished>,
     is_refreshing: bool,
     must_refresh: bool,
+    /// How many refreshes have begun.
+    refreshes: u64,
+    is_reconciling: bool,
     is_reserving: bool,
     is_recording: bool,
     /// Attempts under way, and reservations about to be.
     busy: usize,
+}
+
+/// What every refresh before should have brought, and the first refresh after which it must be known.
+struct ToReconcile {
+    pending: Vec<Change>,
+    known_after: u64,
 }
 
 /// The term cannot go on.
@@ -86,8 +99,8 @@ impl TermOfWork {
         rebuilt: Rebuilt,
     ) -> Self {
         let Rebuilt { schedule, position, clock, news } = rebuilt;
-        let mut refresh_due = tokio::time::interval(executor.pace.refresh_interval);
-        refresh_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let refresh_due = every(executor.pace.refresh_interval);
+        let reconcile_due = every(executor.pace.reconcile_interval);
         Self {
             executor,
             gate,
@@ -97,11 +110,15 @@ impl TermOfWork {
             clock,
             news,
             refresh_due,
+            reconcile_due,
+            to_reconcile: None,
             tasks: JoinSet::new(),
             submitted: HashMap::new(),
             finished: Vec::new(),
             is_refreshing: false,
             must_refresh: false,
+            refreshes: 0,
+            is_reconciling: false,
             is_reserving: false,
             is_recording: false,
             busy: 0,
@@ -129,6 +146,7 @@ impl TermOfWork {
                     }
                 }
                 _ = self.refresh_due.tick() => self.refresh(),
+                _ = self.reconcile_due.tick() => self.read_again(),
                 () = tokio::time::sleep(due) => {}
             }
         }
@@ -140,7 +158,7 @@ impl TermOfWork {
         while let Some(Ok(report)) = self.tasks.join_next().await {
             match report {
                 // Taken, and not called: the next leader repeats it.
-                Report::Reserved { .. } | Report::Refreshed(_) => {}
+                Report::Reserved { .. } | Report::Refreshed(_) | Report::ReadAgain(_) => {}
                 report => {
                     if self.take_in(report).is_err() {
                         return;
@@ -191,6 +209,7 @@ impl TermOfWork {
     fn take_in(&mut self, report: Report) -> Result<(), Lost> {
         match report {
             Report::Refreshed(read) => self.refreshed(read),
+            Report::ReadAgain(read) => self.was_read_again(read),
             Report::Reserved { rows, answer } => self.reserved(&rows, answer),
             Report::Attempted(attempted) => {
                 self.attempted(attempted);
@@ -206,7 +225,8 @@ impl TermOfWork {
             return;
         }
         self.is_refreshing = true;
-        self.schedule.begin_refresh();
+        self.refreshes += 1;
+        self.schedule.begin_look();
         let (executor, position) = (Arc::clone(&self.executor), self.position.clone());
         self.tasks.spawn(async move { Report::Refreshed(executor.store.refresh(&position).await) });
     }
@@ -221,13 +241,46 @@ impl TermOfWork {
         for change in changes {
             self.schedule.apply(change);
         }
-        self.schedule.end_refresh();
+        self.schedule.end_look();
         self.position = position;
+        self.reconcile();
         self.show();
         if std::mem::take(&mut self.must_refresh) {
             self.refresh();
         }
         Ok(())
+    }
+
+    /// Reads all that is pending, to compare it with what refreshes have brought.
+    fn read_again(&mut self) {
+        if self.is_reconciling {
+            return;
+        }
+        self.is_reconciling = true;
+        self.schedule.begin_look();
+        let executor = Arc::clone(&self.executor);
+        self.tasks.spawn(async move { Report::ReadAgain(executor.store.rebuild().await) });
+    }
+
+    fn was_read_again(&mut self, read: Result<Read, StoreError>) -> Result<(), Lost> {
+        let pending = read.map_err(|error| self.lost("reconcile", &error))?.changes;
+        // One that is under way may have begun before what was read now.
+        self.to_reconcile = Some(ToReconcile { pending, known_after: self.refreshes + 1 });
+        self.refresh();
+        Ok(())
+    }
+
+    /// Compares, once a refresh that began after the reading is done: what is news then was missed.
+    fn reconcile(&mut self) {
+        let done = self.to_reconcile.take_if(|read| read.known_after <= self.refreshes);
+        let Some(ToReconcile { pending, .. }) = done else { return };
+        let missed = pending.into_iter().filter(|change| self.schedule.apply(*change)).count();
+        self.schedule.end_look();
+        self.is_reconciling = false;
+        if missed > 0 {
+            self.executor.metrics.reconciled.inc_by(missed as u64);
+            tracing::error!(target: "tenure", missed, "submission_refresh_missed");
+        }
     }
 
     fn reserved(
@@ -359,4 +412,11 @@ impl TermOfWork {
         tracing::error!(target: "tenure", epoch, what, sql_error, is_refusal, "submission_term_lost");
         Lost
     }
+}
+
+/// Beginning one period from now.
+fn every(period: Duration) -> Interval {
+    let mut interval = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
 }

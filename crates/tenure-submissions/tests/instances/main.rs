@@ -6,4 +6,6 @@ mod scene;
 mod api;
 mod executed;
 mod gateway;
+mod lasting;
 mod must_exist;
+mod tampered;

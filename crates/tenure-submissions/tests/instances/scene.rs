@@ -103,7 +103,11 @@ impl Scene {
     }
 
     pub fn registry(&self) -> Registry {
-        let gateway = &self.gateway.url;
+        Self::registry_of(&self.gateway)
+    }
+
+    pub fn registry_of(gateway: &Gateway) -> Registry {
+        let gateway = &gateway.url;
         let target = |name: &str, policy: &str| {
             format!(
                 r#"{{"submissionTarget": "{name}", "gatewayType": "sms", "gatewayUrl": "{gateway}",
@@ -133,19 +137,35 @@ impl Scene {
         database::contender(&self.db, candidate, Self::timing()).unwrap()
     }
 
-    pub fn instance(&self) -> Instance {
-        self.instance_that(Behaviour {
+    pub fn behaviour() -> Behaviour {
+        Behaviour {
             refresh_interval: Duration::from_millis(200),
             retry_after: jiff::SignedDuration::from_millis(50),
             gateway_timeout: Duration::from_millis(500),
             record_within: Duration::from_millis(500),
             ..Behaviour::default()
-        })
+        }
+    }
+
+    pub fn instance(&self) -> Instance {
+        self.instance_that(Self::behaviour())
     }
 
     pub fn instance_that(&self, behaviour: Behaviour) -> Instance {
-        let (builder, registry) = (self.contender(), self.registry());
-        let store = self.store();
+        self.instance_on(self.store(), behaviour)
+    }
+
+    pub fn instance_on(&self, store: Arc<dyn Store>, behaviour: Behaviour) -> Instance {
+        self.instance_of(self.registry(), store, behaviour)
+    }
+
+    pub fn instance_of(
+        &self,
+        registry: Registry,
+        store: Arc<dyn Store>,
+        behaviour: Behaviour,
+    ) -> Instance {
+        let builder = self.contender();
         let counted = &mut MetricsRegistry::default();
         Instance::start(builder, registry, store, behaviour, counted).unwrap()
     }

@@ -22,6 +22,7 @@ macro_rules! every_law {
             a_text_that_is_too_long_is_cut,
             a_webhook_is_begun_once_and_its_result_kept,
             every_write_sets_last_modified_at,
+            every_write_is_brought_by_a_refresh,
         }
     };
     ($backend:ty: $($law:ident),* $(,)?) => {
@@ -329,4 +330,34 @@ async fn moved(backend: &dyn Backend, row: i64, before: i64, what: &str) -> i64 
     assert!(before < modified && modified <= now, "{what}: {before} {modified} {now}");
     assert!(now - modified < 60_000_000, "{what}: by another clock");
     modified
+}
+
+/// Whatever wrote it: a refresh brings the row, with a version above the one before.
+pub async fn every_write_is_brought_by_a_refresh(backend: &dyn Backend) {
+    let term = backend.term().await;
+    let store = backend.store();
+    let mut position = store.rebuild().await.unwrap().position;
+    let mut version = 0;
+    let mut brought = async |row: i64, what: &str| {
+        let read = store.refresh(&position).await.unwrap();
+        let change = read.changes.iter().find(|change| change.row == row);
+        let change = change.unwrap_or_else(|| panic!("{what}: not brought"));
+        assert!(change.version > version, "{what}: {change:?} after {version}");
+        (position, version) = (read.position, change.version);
+    };
+    let deadline = contract(Policy::Deadline { max_acceptance_seconds: 60 });
+    let deadline = Arc::new(Contract { webhook: told().webhook.clone(), ..(*deadline).clone() });
+    let row = submit(backend, with_contract("a", "1", &deadline)).await.row;
+    brought(row, "submit").await;
+    let reservation = reserve(backend, &term, row).await;
+    brought(row, "reserve").await;
+    let _ = store.record(&term, &[failed(&reservation, Timestamp::UNIX_EPOCH)]).await.unwrap();
+    brought(row, "record").await;
+    backend.age(row, 61).await;
+    let _ = store.reserve(&term, &[row]).await.unwrap();
+    brought(row, "expire").await;
+    let _ = store.begin_webhooks(&term, &[row]).await.unwrap();
+    brought(row, "begin_webhooks").await;
+    store.finish_webhooks(&term, &[(row, None)]).await.unwrap();
+    brought(row, "finish_webhooks").await;
 }

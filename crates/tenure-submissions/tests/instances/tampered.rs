@@ -1,0 +1,117 @@
+//! A store that hears nothing, waits, or hides something: real otherwise.
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use async_trait::async_trait;
+use tenure::Term;
+use tenure_submissions::{
+    intent::AttemptView,
+    schedule::{Micros, Row},
+    store::{
+        Ended, Finished, News, Position, Read, Reserve, Store, StoreError, Stored, Submission,
+        Submitted, WebhookDue,
+    },
+};
+use tokio::sync::{Semaphore, mpsc};
+
+pub struct Tampered {
+    pub store: Arc<dyn Store>,
+    /// Tells nothing.
+    pub is_deaf: bool,
+    /// How many rebuilds have begun, and how many may go on.
+    pub begun: AtomicUsize,
+    pub rebuilds: Semaphore,
+    /// What no refresh brings.
+    pub hidden: Mutex<Vec<Row>>,
+}
+
+impl Tampered {
+    pub fn with(store: Arc<dyn Store>) -> Self {
+        let rebuilds = Semaphore::new(Semaphore::MAX_PERMITS);
+        Self {
+            store,
+            is_deaf: false,
+            begun: AtomicUsize::new(0),
+            rebuilds,
+            hidden: Mutex::default(),
+        }
+    }
+}
+
+#[async_trait]
+impl Store for Tampered {
+    async fn submit(&self, batch: &[Submission]) -> Result<Vec<Submitted>, StoreError> {
+        self.store.submit(batch).await
+    }
+
+    async fn find(&self, ids: &[&str]) -> Result<Vec<Stored>, StoreError> {
+        self.store.find(ids).await
+    }
+
+    async fn find_rows(&self, rows: &[Row]) -> Result<Vec<Stored>, StoreError> {
+        self.store.find_rows(rows).await
+    }
+
+    async fn attempts(&self, intent_id: &str) -> Result<Vec<AttemptView>, StoreError> {
+        self.store.attempts(intent_id).await
+    }
+
+    async fn rebuild(&self) -> Result<Read, StoreError> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        self.rebuilds.acquire().await.unwrap().forget();
+        self.store.rebuild().await
+    }
+
+    async fn refresh(&self, since: &Position) -> Result<Read, StoreError> {
+        let mut read = self.store.refresh(since).await?;
+        let hidden = self.hidden.lock().unwrap();
+        read.changes.retain(|change| !hidden.contains(&change.row));
+        Ok(read)
+    }
+
+    async fn now(&self) -> Result<Micros, StoreError> {
+        self.store.now().await
+    }
+
+    async fn reserve(&self, term: &Term, rows: &[Row]) -> Result<Vec<Reserve>, StoreError> {
+        self.store.reserve(term, rows).await
+    }
+
+    async fn record(&self, term: &Term, finished: &[Finished]) -> Result<Vec<Ended>, StoreError> {
+        self.store.record(term, finished).await
+    }
+
+    async fn pending_webhooks(
+        &self,
+        above: Row,
+        most: i64,
+    ) -> Result<Vec<(Row, bool)>, StoreError> {
+        self.store.pending_webhooks(above, most).await
+    }
+
+    async fn begin_webhooks(
+        &self,
+        term: &Term,
+        rows: &[Row],
+    ) -> Result<Vec<WebhookDue>, StoreError> {
+        self.store.begin_webhooks(term, rows).await
+    }
+
+    async fn finish_webhooks(
+        &self,
+        term: &Term,
+        results: &[(Row, Option<String>)],
+    ) -> Result<(), StoreError> {
+        self.store.finish_webhooks(term, results).await
+    }
+
+    fn news(&self) -> mpsc::UnboundedReceiver<News> {
+        match self.is_deaf {
+            true => mpsc::unbounded_channel().1,
+            false => self.store.news(),
+        }
+    }
+}
