@@ -6,8 +6,9 @@ mod figures;
 mod gate;
 mod idle;
 mod run;
+mod submissions;
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::Result;
 use clap::{Parser, Subcommand};
@@ -31,11 +32,17 @@ enum Bench {
     Idle,
     /// What `tenure run` takes to fail over and to stop, and its memory; needs the binary `tenure` beside it.
     Run,
+    /// What the submission manager takes in and executes, and how it keeps a million intents; needs the binary
+    /// `tenure` beside it, and wrk.
+    Submissions,
     /// All of them.
     All,
     /// A contending process, for the others.
     #[command(hide = true)]
     Node { settings: String },
+    /// A server to compare with, for the others.
+    #[command(hide = true)]
+    Serve { kind: submissions::Kind, url: String, registry: PathBuf },
     /// A bare holder of an advisory lock, for the others.
     #[command(hide = true)]
     Holder { url: String },
@@ -56,12 +63,15 @@ async fn main() -> Result<ExitCode> {
         Bench::Fence => fence::run().await?,
         Bench::Idle => idle::run().await?,
         Bench::Run => run::run().await?,
+        Bench::Submissions => submissions::run().await?,
+        Bench::Serve { kind, url, registry } => submissions::serve(kind, &url, &registry).await?,
         Bench::All => {
             gate::run().await?;
             failover::run().await?;
             fence::run().await?;
             idle::run().await?;
             run::run().await?;
+            submissions::run().await?;
         }
         Bench::Node { settings } => return tenure_testkit::node::serve(&settings).await,
         Bench::Bare { url } => run::wait_and_start(&url).await?,

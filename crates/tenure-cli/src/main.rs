@@ -38,8 +38,16 @@ fn main() -> ExitCode {
     }
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn carry_out(meant: Meant) -> Result<ExitCode> {
+/// On one thread, which is small and enough to supervise; those that serve many requests have all of them.
+fn carry_out(meant: Meant) -> Result<ExitCode> {
+    let mut runtime = match meant {
+        Meant::Submissions(_) => tokio::runtime::Builder::new_multi_thread(),
+        _ => tokio::runtime::Builder::new_current_thread(),
+    };
+    runtime.enable_all().build()?.block_on(begin(meant))
+}
+
+async fn begin(meant: Meant) -> Result<ExitCode> {
     match meant {
         Meant::Run(run) => return Ok(run.run().await?.into()),
         Meant::Demo(demo) => return demo.run().await,

@@ -38,7 +38,6 @@ use crate::{
 pub const LARGEST_REQUEST: usize = 1024 * 1024;
 
 /// What the handlers share.
-#[derive(Clone)]
 struct Api {
     registry: Arc<Registry>,
     store: Arc<dyn Store>,
@@ -48,30 +47,30 @@ struct Api {
 
 /// The routes of an instance; whoever calls `/v1` or `/ui` must bring the token, if there is one.
 pub fn routes(instance: &Instance, token: Option<Token>) -> Router {
-    let api = Api {
+    let api = Arc::new(Api {
         registry: Arc::clone(&instance.registry),
         store: Arc::clone(&instance.store),
         intake: instance.intake.clone(),
         waiters: instance.waiters.clone(),
-    };
+    });
     let v1 = Router::new()
         .route("/v1/intents", post(submit))
         .route("/v1/intents/{intentId}", get(intent))
         .route("/v1/intents/{intentId}/history", get(history))
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
-        .layer(DefaultBodyLimit::max(LARGEST_REQUEST))
-        .layer(middleware::from_fn_with_state(token.clone(), error::require_token));
+        .layer(DefaultBodyLimit::max(LARGEST_REQUEST));
     let ui = Router::new()
         .route("/ui/history", post(history::fragment))
         .layer(DefaultBodyLimit::max(LARGEST_REQUEST))
         .method_not_allowed_fallback(async || {
             (StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n")
-        })
-        .layer(middleware::from_fn_with_state(token, error::require_token));
-    v1.merge(ui)
-        .with_state(api)
-        .route("/openapi.json", get(docs::openapi))
-        .route("/docs", get(docs::page))
+        });
+    let guarded = v1.merge(ui).with_state(api);
+    let guarded = match token {
+        Some(token) => guarded.layer(middleware::from_fn_with_state(token, error::require_token)),
+        None => guarded,
+    };
+    guarded.route("/openapi.json", get(docs::openapi)).route("/docs", get(docs::page))
 }
 
 /// Submit an intent
@@ -94,7 +93,7 @@ pub fn routes(instance: &Instance, token: Option<Token>) -> Router {
     )
 )]
 async fn submit(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     RawQuery(query): RawQuery,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<Json<IntentView>, ApiError> {
@@ -141,7 +140,7 @@ async fn submit(
     )
 )]
 async fn intent(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     Path(id): Path<String>,
 ) -> Result<Json<IntentView>, ApiError> {
     find(&*api.store, &id).await.map(Json)
@@ -160,7 +159,7 @@ async fn intent(
     )
 )]
 async fn history(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     Path(id): Path<String>,
 ) -> Result<Json<HistoryView>, ApiError> {
     history_of(&*api.store, &id).await.map(Json)

@@ -12,7 +12,7 @@ use tenure::{
 use crate::{
     executor::{Executor, OfTerms, Pace},
     gateway::Gateway,
-    intake::Intake,
+    intake::{Grouping, Intake},
     observe::Metrics,
     registry::Registry,
     store::Store,
@@ -23,6 +23,8 @@ use crate::{
 /// How an instance behaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Behaviour {
+    /// How submissions share round trips to the database.
+    pub grouping: Grouping,
     /// How many attempts at once.
     pub concurrency: usize,
     /// How often the leader refreshes its schedule, news or not.
@@ -42,6 +44,7 @@ pub struct Behaviour {
 impl Default for Behaviour {
     fn default() -> Self {
         Self {
+            grouping: Grouping::default(),
             concurrency: 256,
             refresh_interval: Duration::from_secs(1),
             reconcile_interval: Duration::from_secs(300),
@@ -116,7 +119,7 @@ impl Instance {
         webhooks.behind(election.gate());
         let waiters = Waiters::default();
         tokio::spawn(waiters.clone().hear(store.news()));
-        let intake = Intake::start(Arc::clone(&store), metrics.clone());
+        let intake = Intake::start(Arc::clone(&store), metrics.clone(), behaviour.grouping);
         Ok(Self { election, registry: Arc::new(registry), store, intake, waiters, metrics })
     }
 

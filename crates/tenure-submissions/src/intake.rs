@@ -10,10 +10,20 @@ use crate::{
     store::{Store, StoreError, Submission, Submitted},
 };
 
-/// How many submissions share a round trip at most.
-const LARGEST_BATCH: usize = 500;
-/// How many batches are under way at once: while one is written to disk, the next is gathered.
-const BATCHES: usize = 3;
+/// How submissions share round trips to the database.
+#[derive(Clone, Copy, Debug)]
+pub struct Grouping {
+    /// How many share one at most.
+    pub largest: usize,
+    /// How many are under way at once: while one is written to disk, the next is gathered.
+    pub at_once: usize,
+}
+
+impl Default for Grouping {
+    fn default() -> Self {
+        Self { largest: 500, at_once: 2 }
+    }
+}
 
 type Answer = oneshot::Sender<Result<Submitted, Arc<StoreError>>>;
 
@@ -26,9 +36,9 @@ pub struct Intake {
 impl Intake {
     /// Starts gathering; it ends when the last handle is gone and all was answered.
     #[must_use]
-    pub fn start(store: Arc<dyn Store>, metrics: Metrics) -> Self {
-        let (queue, queued) = mpsc::channel(2 * LARGEST_BATCH);
-        tokio::spawn(gather(store, metrics, queued));
+    pub fn start(store: Arc<dyn Store>, metrics: Metrics, grouping: Grouping) -> Self {
+        let (queue, queued) = mpsc::channel(2 * grouping.largest);
+        tokio::spawn(gather(store, metrics, grouping, queued));
         Self { queue }
     }
 
@@ -43,13 +53,14 @@ impl Intake {
 async fn gather(
     store: Arc<dyn Store>,
     metrics: Metrics,
+    grouping: Grouping,
     mut queued: mpsc::Receiver<(Submission, Answer)>,
 ) {
-    let places = Arc::new(Semaphore::new(BATCHES));
+    let places = Arc::new(Semaphore::new(grouping.at_once));
     // Never closed, so a place always comes.
     while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         let mut batch = Vec::new();
-        if queued.recv_many(&mut batch, LARGEST_BATCH).await == 0 {
+        if queued.recv_many(&mut batch, grouping.largest).await == 0 {
             return;
         }
         let (store, metrics) = (Arc::clone(&store), metrics.clone());

@@ -117,17 +117,14 @@ impl IntoResponse for ApiError {
 
 /// Before every other check.
 pub(super) async fn require_token(
-    State(token): State<Option<Token>>,
+    State(token): State<Token>,
     request: Request,
     next: Next,
 ) -> Response {
     let brought =
         request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    match token {
-        Some(token) if !brought.is_some_and(|header| token.is_brought_by(header)) => {
-            let told = [(header::WWW_AUTHENTICATE, "Bearer")];
-            (told, ApiError::unauthorized()).into_response()
-        }
-        _ => next.run(request).await,
+    if brought.is_some_and(|header| token.is_brought_by(header)) {
+        return next.run(request).await;
     }
+    ([(header::WWW_AUTHENTICATE, "Bearer")], ApiError::unauthorized()).into_response()
 }

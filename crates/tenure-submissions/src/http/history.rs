@@ -1,5 +1,7 @@
 //! The history of an intent as a piece of a page.
 
+use std::sync::Arc;
+
 use askama::Template;
 use axum::{
     extract::{Form, State, rejection::FormRejection},
@@ -26,7 +28,7 @@ struct Fragment {
 
 /// In plain text where there is nothing to show.
 pub(super) async fn fragment(
-    State(api): State<Api>,
+    State(api): State<Arc<Api>>,
     question: Result<Form<Question>, FormRejection>,
 ) -> Response {
     let id = match &question {

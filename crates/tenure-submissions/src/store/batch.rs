@@ -1,46 +1,87 @@
 //! A batch of submissions: each id once on its way in, and an answer for each on the way out.
 
-use std::collections::HashMap;
-
 use super::{StoreError, Stored, Submission, Submitted, columns::timestamp};
 use crate::{
     intent::{IntentView, Status},
     schedule::{Micros, Row},
 };
 
-/// What is known by id: whether it is new, and the intent.
-pub(super) type Known = HashMap<String, (bool, Stored)>;
+/// Whether an intent is new, and what it is.
+type Known = (bool, Stored);
 
-/// Each id once, the first that asked for it, in the order of their bytes.
-pub(super) fn sorted_once(batch: &[Submission]) -> Vec<&Submission> {
-    let mut unique: Vec<_> = batch.iter().collect();
-    unique.sort_by(|a, b| a.intent_id.as_bytes().cmp(b.intent_id.as_bytes()));
-    unique.dedup_by(|next, first| next.intent_id == first.intent_id);
-    unique
+/// The batch, with what is known so far.
+pub(super) struct Batch<'b> {
+    all: &'b [Submission],
+    /// Each id once, the first that asked for it, in the order of their bytes.
+    unique: Vec<&'b Submission>,
+    /// For each of those.
+    known: Vec<Option<Known>>,
 }
 
-/// What is said to each, in the order of the batch.
-pub(super) fn answers(batch: &[Submission], known: &Known) -> Vec<Submitted> {
-    batch.iter().map(|one| answer(one, known)).collect()
+impl<'b> Batch<'b> {
+    pub(super) fn of(all: &'b [Submission]) -> Self {
+        let mut unique: Vec<_> = all.iter().collect();
+        unique.sort_by(|a, b| a.intent_id.cmp(&b.intent_id));
+        unique.dedup_by(|next, first| next.intent_id == first.intent_id);
+        let known = unique.iter().map(|_| None).collect();
+        Self { all, unique, known }
+    }
+
+    /// Each id once, sorted.
+    pub(super) fn unique(&self) -> Vec<&'b Submission> {
+        self.unique.clone()
+    }
+
+    /// This was stored now.
+    pub(super) fn is_new(&mut self, id: &str, row: Row, at: Micros) -> Result<(), StoreError> {
+        let Some(place) = place(&self.unique, id) else { return Ok(()) };
+        self.known[place] = Some((true, fresh(self.unique[place], row, at)?));
+        Ok(())
+    }
+
+    /// This was there before.
+    pub(super) fn was_there(&mut self, stored: Stored) {
+        if let Some(place) = place(&self.unique, &stored.view.intent_id) {
+            self.known[place] = Some((false, stored));
+        }
+    }
+
+    /// The ids of which nothing is known.
+    pub(super) fn unknown(&self) -> Vec<&'b str> {
+        let all = self.unique.iter().zip(&self.known);
+        all.filter(|(_, known)| known.is_none()).map(|(one, _)| one.intent_id.as_str()).collect()
+    }
+
+    /// What is said to each, in the order of the batch.
+    pub(super) fn answers(mut self) -> Vec<Submitted> {
+        let each_once = self.all.len() == self.unique.len();
+        let answers = self.all.iter().map(|one| {
+            let known = place(&self.unique, &one.intent_id).and_then(|place| match each_once {
+                true => self.known[place].take(),
+                false => self.known[place].clone(),
+            });
+            known.map_or(Submitted::Refused, |known| answer(one, known))
+        });
+        answers.collect()
+    }
 }
 
-fn answer(submission: &Submission, known: &Known) -> Submitted {
-    let Some((is_new, stored)) = known.get(&submission.intent_id) else {
-        return Submitted::Refused;
-    };
+fn place(unique: &[&Submission], id: &str) -> Option<usize> {
+    unique.binary_search_by(|one| one.intent_id.as_str().cmp(id)).ok()
+}
+
+fn answer(submission: &Submission, (is_new, stored): Known) -> Submitted {
     let is_same = stored.payload_hash == submission.payload_hash
         && stored.view.submission_target == submission.submission_target;
     match (is_same, is_new) {
-        (true, true) => Submitted::New(stored.clone()),
-        (true, false) => Submitted::Existing(stored.clone()),
-        (false, _) => {
-            Submitted::Conflict { existing_target: stored.view.submission_target.clone() }
-        }
+        (true, true) => Submitted::New(stored),
+        (true, false) => Submitted::Existing(stored),
+        (false, _) => Submitted::Conflict { existing_target: stored.view.submission_target },
     }
 }
 
 /// A submission that was just stored.
-pub(super) fn fresh(one: &Submission, row: Row, created_at: Micros) -> Result<Stored, StoreError> {
+fn fresh(one: &Submission, row: Row, created_at: Micros) -> Result<Stored, StoreError> {
     Ok(Stored {
         row,
         view: IntentView {

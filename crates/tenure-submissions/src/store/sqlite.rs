@@ -26,7 +26,7 @@ use self::columns::{attempt, change, intent};
 use super::{
     Ended, Finished, News, Position, Read, Reserve, Store, StoreError, Stored, Submission,
     Submitted, WebhookDue,
-    batch::{Known, answers, fresh, sorted_once},
+    batch::Batch,
     columns::{ContractColumns, IntentColumns, unreadable},
 };
 use crate::{
@@ -141,21 +141,24 @@ fn insert(writing: &Writing<'_>, one: &Submission) -> Result<Option<Row>, rusqli
 }
 
 /// Stores each id once, or finds what has it. One that the file refuses fails alone: the others go on.
-fn submit(file: &mut Connection, batch: &[Submission]) -> Result<Known, StoreError> {
+fn submit(file: &mut Connection, submissions: &[Submission]) -> Result<Vec<Submitted>, StoreError> {
+    let mut batch = Batch::of(submissions);
     let transaction = file.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let writing = Writing::begin(&transaction)?;
-    let mut known = Known::with_capacity(batch.len());
-    for one in sorted_once(batch) {
-        let stored = match insert(&writing, one) {
-            Ok(Some(row)) => Some((true, fresh(one, row, writing.now)?)),
-            Ok(None) => find(&transaction, &one.intent_id)?.map(|stored| (false, stored)),
-            Err(error) if is_of_the_data(&error) => None,
+    for one in batch.unique() {
+        match insert(&writing, one) {
+            Ok(Some(row)) => batch.is_new(&one.intent_id, row, writing.now)?,
+            Ok(None) => {
+                find(&transaction, &one.intent_id)?
+                    .into_iter()
+                    .for_each(|stored| batch.was_there(stored));
+            }
+            Err(error) if is_of_the_data(&error) => {}
             Err(error) => return Err(error.into()),
-        };
-        known.extend(stored.map(|stored| (one.intent_id.clone(), stored)));
+        }
     }
     transaction.commit()?;
-    Ok(known)
+    Ok(batch.answers())
 }
 
 fn is_of_the_data(error: &rusqlite::Error) -> bool {
@@ -227,11 +230,11 @@ impl Store for SqliteStore {
     async fn submit(&self, batch: &[Submission]) -> Result<Vec<Submitted>, StoreError> {
         let (ours, path) = (batch.to_vec(), self.path.clone());
         let stored = self.on(&self.writer, move |file| {
-            let known = submit(file, &ours)?;
+            let answers = submit(file, &ours)?;
             sqlite::announce(&path);
-            Ok(known)
+            Ok(answers)
         });
-        Ok(answers(batch, &stored.await?))
+        stored.await
     }
 
     async fn find(&self, ids: &[&str]) -> Result<Vec<Stored>, StoreError> {

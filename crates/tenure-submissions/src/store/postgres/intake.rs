@@ -11,16 +11,14 @@
 use std::{collections::HashMap, sync::Arc};
 
 use tenure_database::DatabaseError;
-use tokio_postgres::{error::SqlState, types::ToSql};
+use tokio_postgres::{Row as Line, error::SqlState, types::ToSql};
 
 use super::{
     FIND, PostgresStore,
     columns::{Moment, stored},
 };
 use crate::store::{
-    StoreError, Stored, Submission, Submitted,
-    batch::{Known, answers, fresh, sorted_once},
-    columns::ContractColumns,
+    StoreError, Stored, Submission, Submitted, batch::Batch, columns::ContractColumns,
 };
 
 const INSERT: &str = include_str!("../../../sql/postgres/intake/insert.sql");
@@ -29,25 +27,20 @@ const TRIES: usize = 3;
 
 pub(super) async fn submit(
     store: &PostgresStore,
-    batch: &[Submission],
+    submissions: &[Submission],
 ) -> Result<Vec<Submitted>, StoreError> {
-    let unique = sorted_once(batch);
-    let mut known = match insert(store, &unique).await {
-        Ok(known) => known,
+    let mut batch = Batch::of(submissions);
+    let unique = batch.unique();
+    match insert(store, &unique, &mut batch).await {
         Err(StoreError::Database(error)) if is_of_the_data(&error) && unique.len() > 1 => {
-            one_by_one(store, &unique).await?
+            one_by_one(store, &unique, &mut batch).await?;
         }
-        Err(error) => return Err(error),
-    };
-    let missing: Vec<_> = unique
-        .iter()
-        .map(|one| one.intent_id.as_str())
-        .filter(|id| !known.contains_key(*id))
-        .collect();
-    for stored in look_up(store, &missing).await? {
-        known.insert(stored.view.intent_id.clone(), (false, stored));
+        inserted => inserted?,
     }
-    Ok(answers(batch, &known))
+    for stored in look_up(store, &batch.unknown()).await? {
+        batch.was_there(stored);
+    }
+    Ok(batch.answers())
 }
 
 /// Those that were there before. An id that the database does not even compare is not.
@@ -70,27 +63,38 @@ async fn look_up(store: &PostgresStore, ids: &[&str]) -> Result<Vec<Stored>, Sto
     }
 }
 
-async fn one_by_one(store: &PostgresStore, unique: &[&Submission]) -> Result<Known, StoreError> {
-    let mut known = Known::new();
+async fn one_by_one(
+    store: &PostgresStore,
+    unique: &[&Submission],
+    batch: &mut Batch<'_>,
+) -> Result<(), StoreError> {
     for one in unique {
-        match insert(store, &[one]).await {
-            Ok(stored) => known.extend(stored),
+        match insert(store, &[one], batch).await {
             // Only this one is refused.
             Err(StoreError::Database(error)) if is_of_the_data(&error) => {}
-            Err(error) => return Err(error),
+            inserted => inserted?,
         }
     }
-    Ok(known)
+    Ok(())
 }
 
-async fn insert(store: &PostgresStore, unique: &[&Submission]) -> Result<Known, StoreError> {
+async fn insert(
+    store: &PostgresStore,
+    unique: &[&Submission],
+    batch: &mut Batch<'_>,
+) -> Result<(), StoreError> {
     let mut tries = 1;
     loop {
         match insert_once(store, unique).await {
             Err(StoreError::Database(error)) if tries < TRIES && is_worth_another(&error) => {
                 tries += 1;
             }
-            answer => return answer,
+            Err(error) => return Err(error),
+            Ok(rows) => {
+                return rows.iter().try_for_each(|row| {
+                    batch.is_new(row.get(0), row.get(1), row.get::<_, Moment>(2).micros())
+                });
+            }
         }
     }
 }
@@ -109,7 +113,11 @@ fn is_of_the_data(error: &DatabaseError) -> bool {
     matches!(class, Some("22" | "23"))
 }
 
-async fn insert_once(store: &PostgresStore, unique: &[&Submission]) -> Result<Known, StoreError> {
+/// The id, the row and the moment of each that was stored.
+async fn insert_once(
+    store: &PostgresStore,
+    unique: &[&Submission],
+) -> Result<Vec<Line>, StoreError> {
     let ids: Vec<_> = unique.iter().map(|one| one.intent_id.as_str()).collect();
     let targets: Vec<_> = unique.iter().map(|one| one.submission_target.as_str()).collect();
     let payloads: Vec<_> = unique.iter().map(|one| one.payload.as_ref()).collect();
@@ -142,17 +150,7 @@ async fn insert_once(store: &PostgresStore, unique: &[&Submission]) -> Result<Kn
         &headers_env,
         &secrets_env,
     ];
-    let rows = store.query(&store.clients, INSERT, &parameters).await?;
-    let by_id: HashMap<_, _> = unique.iter().map(|one| (one.intent_id.as_str(), *one)).collect();
-    let mut known = Known::with_capacity(rows.len());
-    for row in &rows {
-        let id: &str = row.get("intent_id");
-        let Some(one) = by_id.get(id) else { continue };
-        let stored =
-            fresh(one, row.get("row_number"), row.get::<_, Moment>("created_at").micros())?;
-        known.insert(id.to_owned(), (true, stored));
-    }
-    Ok(known)
+    store.query(&store.clients, INSERT, &parameters).await
 }
 
 /// Which contract each submission has, counted from 1 as SQL does, and the contracts, each once.
