@@ -34,7 +34,11 @@ enum Bench {
     Run,
     /// What the submission manager takes in and executes, and how it keeps a million intents; needs the binary
     /// `tenure` beside it, and wrk.
-    Submissions,
+    Submissions {
+        /// Only one of its parts.
+        #[arg(long)]
+        only: Option<submissions::Part>,
+    },
     /// All of them.
     All,
     /// A contending process, for the others.
@@ -43,6 +47,9 @@ enum Bench {
     /// A server to compare with, for the others.
     #[command(hide = true)]
     Serve { kind: submissions::Kind, url: String, registry: PathBuf },
+    /// Weighs the schedule of a database, for the others.
+    #[command(hide = true)]
+    Weigh { url: String },
     /// A bare holder of an advisory lock, for the others.
     #[command(hide = true)]
     Holder { url: String },
@@ -63,15 +70,16 @@ async fn main() -> Result<ExitCode> {
         Bench::Fence => fence::run().await?,
         Bench::Idle => idle::run().await?,
         Bench::Run => run::run().await?,
-        Bench::Submissions => submissions::run().await?,
+        Bench::Submissions { only } => submissions::run(only).await?,
         Bench::Serve { kind, url, registry } => submissions::serve(kind, &url, &registry).await?,
+        Bench::Weigh { url } => submissions::weigh(&url).await?,
         Bench::All => {
             gate::run().await?;
             failover::run().await?;
             fence::run().await?;
             idle::run().await?;
             run::run().await?;
-            submissions::run().await?;
+            submissions::run(None).await?;
         }
         Bench::Node { settings } => return tenure_testkit::node::serve(&settings).await,
         Bench::Bare { url } => run::wait_and_start(&url).await?,

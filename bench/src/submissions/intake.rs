@@ -9,7 +9,7 @@ use tokio_postgres::Client;
 use super::{
     postgres,
     served::{Kind, Served},
-    wrk,
+    targets, wrk,
 };
 use crate::figures::{beside, heading, median};
 
@@ -29,10 +29,7 @@ pub async fn run() -> Result<()> {
     client.execute(lead, &[]).await?;
     let folder = tempfile::tempdir()?;
     let registry = folder.path().join("targets.json");
-    let targets = r#"{"targets": [{"submissionTarget": "otp", "gatewayType": "sms",
-        "gatewayUrl": "http://127.0.0.1:1", "policy": "max_attempts", "maxAttempts": 3,
-        "terminalOutcomes": ["invalid_recipient"]}]}"#;
-    std::fs::write(&registry, targets)?;
+    std::fs::write(&registry, targets("http://127.0.0.1:1"))?;
     let (mut ours, mut single, mut bare) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         ours.push(measure(None, round, &postgres, &client, &registry).await?);

@@ -51,7 +51,12 @@ const PAGE: i64 = 5_000;
 const CLIENTS: usize = 8;
 /// How many connections the executor has to itself.
 const EXECUTORS: usize = 4;
-/// A rebuild reads everything.
+/// Whatever the executor asks for is a few rows among many, found by an index: statistics that are behind must
+/// not make the planner read them all.
+const FEW_ROWS: &str =
+    "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
+/// A rebuild reads everything, and takes as long as there are intents.
+const ALL_ROWS: &str = "SET statement_timeout = 0; SET enable_seqscan = on";
 const REBUILD_WITHIN: Duration = Duration::from_secs(600);
 
 /// The store.
@@ -75,7 +80,7 @@ impl PostgresStore {
              SET default_transaction_isolation = 'read committed'"
         );
         let clients = Pool::to(url.clone(), CLIENTS, &settings);
-        let executor = Pool::to(url.clone(), EXECUTORS, &settings);
+        let executor = Pool::to(url.clone(), EXECUTORS, &format!("{settings}; {FEW_ROWS}"));
         Self { url, clients, executor, patience }
     }
 
@@ -171,8 +176,7 @@ impl Store for PostgresStore {
     async fn rebuild(&self) -> Result<Read, StoreError> {
         let session = self.executor.take(self.deadline()).await?;
         let read = async {
-            // It takes as long as there are intents.
-            session.batch_execute("SET statement_timeout = 0").await?;
+            session.batch_execute(ALL_ROWS).await?;
             let types = [Type::INT8, Type::INT8, Type::TIMESTAMPTZ, Type::TEXT, Type::TEXT];
             let rows = BinaryCopyOutStream::new(session.copy_out(REBUILD).await?, &types);
             pin_mut!(rows);
@@ -192,7 +196,7 @@ impl Store for PostgresStore {
             }
             Ok::<_, tokio_postgres::Error>(read)
         };
-        // The session's timeout is another now: it is not put back.
+        // The session's settings are others now: it is not put back.
         Ok(Deadline::after(REBUILD_WITHIN).run(read).await?)
     }
 
