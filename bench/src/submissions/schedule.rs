@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use futures_util::{StreamExt, pin_mut};
 use tenure::BootInstant;
 use tenure_submissions::{
-    schedule::{Change, Schedule},
+    schedule::{Change, Gathered, Schedule},
     store::{Position, Store, postgres::PostgresStore},
 };
 use tenure_testkit::{postgres::Postgres, secs};
@@ -51,8 +51,9 @@ fn store(postgres: &Postgres) -> Result<PostgresStore> {
 
 /// What a new leader reads, and from then on has.
 async fn rebuilt(store: &PostgresStore) -> Result<(Schedule, Position)> {
-    let read = store.rebuild().await?;
-    Ok((Schedule::of(read.changes), read.position))
+    let mut pending = Gathered::default();
+    let position = store.pending(&mut |change| pending.add(change)).await?;
+    Ok((pending.schedule(), position))
 }
 
 async fn ready(postgres: &Postgres, client: &Client) -> Result<()> {

@@ -66,11 +66,16 @@ pub fn routes(instance: &Instance, token: Option<Token>) -> Router {
             (StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n")
         });
     let guarded = v1.merge(ui).with_state(api);
+    let targets = token.is_none().then(|| instance.registry.names());
+    let described = Router::new()
+        .route("/openapi.json", get(docs::openapi))
+        .route("/docs", get(docs::page))
+        .with_state(docs::describe(targets));
     let guarded = match token {
         Some(token) => guarded.layer(middleware::from_fn_with_state(token, error::require_token)),
         None => guarded,
     };
-    guarded.route("/openapi.json", get(docs::openapi)).route("/docs", get(docs::page))
+    guarded.merge(described)
 }
 
 /// Submit an intent

@@ -1,7 +1,7 @@
 //! The targets that may be submitted to: a JSON file, read once at the start.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashSet},
     fs, io,
     path::Path,
     sync::Arc,
@@ -14,7 +14,7 @@ use crate::contract::{Contract, GatewayType, Policy, Webhook};
 /// All targets, by name.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    targets: HashMap<String, Arc<Contract>>,
+    targets: BTreeMap<String, Arc<Contract>>,
 }
 
 /// Why a registry is refused.
@@ -107,7 +107,7 @@ impl Registry {
             place: ".".to_owned(),
             reason: error.to_string(),
         })?;
-        let mut targets = HashMap::new();
+        let mut targets = BTreeMap::new();
         for (at, target) in written.targets.into_iter().enumerate() {
             let place = Place(format!("targets[{at}]"));
             let name = target.submission_target.trim().to_owned();
@@ -126,6 +126,11 @@ impl Registry {
     #[must_use]
     pub fn contract(&self, target: &str) -> Option<Arc<Contract>> {
         self.targets.get(target).cloned()
+    }
+
+    /// The names of all targets, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.targets.keys().map(String::as_str)
     }
 
     /// How many targets there are.

@@ -43,19 +43,37 @@ pub struct Schedule {
     ended: HashMap<Row, Version, RowHasher>,
 }
 
-impl Schedule {
-    /// A schedule of what a rebuild has read; each row once.
-    #[must_use]
-    pub fn of(pending: Vec<Change>) -> Self {
-        let mut known = HashMap::with_capacity_and_hasher(pending.len(), RowHasher);
-        let mut due = Vec::with_capacity(pending.len());
-        for Change { row, version, due: at } in pending {
-            let Some(at) = at else { continue };
-            known.insert(row, Known { version, due: at });
-            due.push((at, row));
+/// What a rebuild has read so far. A million is put in order once, and not one by one.
+#[derive(Debug, Default)]
+pub struct Gathered {
+    due: Vec<(Micros, Row)>,
+    known: HashMap<Row, Known, RowHasher>,
+}
+
+impl Gathered {
+    /// Takes one in; each row once.
+    pub fn add(&mut self, Change { row, version, due }: Change) {
+        if let Some(due) = due {
+            self.known.insert(row, Known { version, due });
+            self.due.push((due, row));
         }
-        due.sort_unstable();
-        Self { due: due.into_iter().collect(), known, ..Self::default() }
+    }
+
+    /// In order.
+    #[must_use]
+    pub fn schedule(mut self) -> Schedule {
+        self.due.sort_unstable();
+        Schedule { due: self.due.into_iter().collect(), known: self.known, ..Schedule::default() }
+    }
+}
+
+impl Schedule {
+    /// A schedule of these, each row once.
+    #[must_use]
+    pub fn of(pending: impl IntoIterator<Item = Change>) -> Self {
+        let mut gathered = Gathered::default();
+        pending.into_iter().for_each(|change| gathered.add(change));
+        gathered.schedule()
     }
 
     /// Takes in what the database says. Whether it was news.

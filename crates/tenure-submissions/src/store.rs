@@ -182,6 +182,9 @@ pub enum News {
     Missed,
 }
 
+/// What is done with each of many, as they come.
+pub type Each<'e> = &'e mut (dyn FnMut(Change) + Send);
+
 /// Keeps intents. Methods that change what is executed take a term: only the one that leads can write.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
@@ -197,8 +200,15 @@ pub trait Store: Send + Sync + 'static {
     /// What was tried for an intent, in order.
     async fn attempts(&self, intent_id: &str) -> Result<Vec<AttemptView>, StoreError>;
 
+    /// Hands over all that is pending at one moment, as it comes; the position of that moment.
+    async fn pending(&self, each: Each<'_>) -> Result<Position, StoreError>;
+
     /// All that is pending, and the position, at one moment.
-    async fn rebuild(&self) -> Result<Read, StoreError>;
+    async fn rebuild(&self) -> Result<Read, StoreError> {
+        let mut changes = Vec::new();
+        let position = self.pending(&mut |change| changes.push(change)).await?;
+        Ok(Read { changes, position })
+    }
 
     /// All that was written since a position, in whatever order it was committed. What is read twice has the
     /// same version.

@@ -12,4 +12,4 @@ pub mod proxy;
 mod server;
 
 pub use eventually::{eventually, eventually_true, millis, secs};
-pub use server::Port;
+pub use server::{Port, find_program};

@@ -139,7 +139,7 @@ pub(crate) async fn run(command: Command) -> Result<String> {
 }
 
 /// Finds a program of the system, also in the folders for daemons that a user's `PATH` leaves out.
-pub(crate) fn find_program(name: &str) -> Result<PathBuf> {
+pub fn find_program(name: &str) -> Result<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let daemons = ["/usr/sbin", "/usr/local/sbin"].map(PathBuf::from);
     let mut candidates = env::split_paths(&path).chain(daemons).map(|folder| folder.join(name));

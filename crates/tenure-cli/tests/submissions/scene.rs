@@ -131,6 +131,10 @@ impl Scene {
         self.instances[at].process = Some(command.stderr(log).spawn().unwrap());
     }
 
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     pub fn store(&self) -> Arc<dyn Store> {
         let db: DatabaseUrl = self.db.parse().unwrap();
         store(&db, secs(10)).unwrap()

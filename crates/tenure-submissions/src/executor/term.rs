@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     policy::Next,
-    schedule::{Change, Row, Schedule},
+    schedule::{Change, Gathered, Row, Schedule},
     store::{Ended, Finished, News, Position, Read, Reservation, Reserve, StoreError},
 };
 
@@ -39,10 +39,11 @@ impl Rebuilt {
     /// Reads everything, after having begun to listen.
     pub(super) async fn read(executor: &Executor, term: &Term) -> Result<Self, StoreError> {
         let news = executor.store.news();
-        let Read { changes, position } = executor.store.rebuild().await?;
+        let mut pending = Gathered::default();
+        let position = executor.store.pending(&mut |change| pending.add(change)).await?;
         let clock = DatabaseClock::read(executor.store.now().await?);
         executor.webhooks.take_over(term).await?;
-        Ok(Self { schedule: Schedule::of(changes), position, clock, news })
+        Ok(Self { schedule: pending.schedule(), position, clock, news })
     }
 }
 

@@ -17,8 +17,8 @@ const LONGEST_WAIT: u64 = 30;
 #[schema(rename_all = "camelCase")]
 #[allow(dead_code, reason = "it describes what is read by hand below")]
 pub(super) struct RequestBody {
-    /// The client's own id, up to 200 characters.
-    #[schema(min_length = 1, max_length = 200)]
+    /// The client's own id, up to 200 characters, not all of them blank.
+    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00]*[^\s\x00][^\x00]*$")]
     intent_id: String,
     /// One of the targets of the registry.
     #[schema(min_length = 1)]

@@ -1,6 +1,7 @@
 //! Intents on Postgres.
 
 mod columns;
+mod copied;
 mod intake;
 mod news;
 
@@ -14,15 +15,14 @@ use tenure_database::{
     postgres::{Pool, PostgresUrl},
 };
 use tokio::sync::mpsc;
-use tokio_postgres::{
-    Row as Line,
-    binary_copy::BinaryCopyOutStream,
-    types::{ToSql, Type},
-};
+use tokio_postgres::{Row as Line, types::ToSql};
 
-use self::columns::{Moment, contract, moment, stored, webhook};
+use self::{
+    columns::{Moment, contract, moment, stored, webhook},
+    copied::Copied,
+};
 use super::{
-    Ended, Finished, News, Position, Read, Reservation, Reserve, Store, StoreError, Stored,
+    Each, Ended, Finished, News, Position, Read, Reservation, Reserve, Store, StoreError, Stored,
     Submission, Submitted, WebhookDue,
     columns::{OutcomeColumns, text_of},
 };
@@ -173,31 +173,26 @@ impl Store for PostgresStore {
         rows.iter().map(read).collect()
     }
 
-    async fn rebuild(&self) -> Result<Read, StoreError> {
+    async fn pending(&self, each: Each<'_>) -> Result<Position, StoreError> {
         let session = self.executor.take(self.deadline()).await?;
         let read = async {
             session.batch_execute(ALL_ROWS).await?;
-            let types = [Type::INT8, Type::INT8, Type::TIMESTAMPTZ, Type::TEXT, Type::TEXT];
-            let rows = BinaryCopyOutStream::new(session.copy_out(REBUILD).await?, &types);
-            pin_mut!(rows);
-            let mut read = Read::default();
-            while let Some(row) = rows.try_next().await? {
-                let due: Option<Moment> = row.get(2);
-                match due {
-                    Some(due) => read.changes.push(Change {
-                        row: row.get(0),
-                        version: row.get(1),
-                        due: Some(due.micros()),
-                    }),
-                    None => {
-                        read.position = Position { marker: row.get(3), server: row.get(4) };
-                    }
+            let messages = session.copy_out(REBUILD).await?;
+            pin_mut!(messages);
+            let (mut position, mut is_first) = (Ok(Position::default()), true);
+            while let Some(message) = messages.try_next().await? {
+                match copied::read(&message, is_first) {
+                    Ok(Copied::Pending(change)) => each(change),
+                    Ok(Copied::Position(read)) => position = Ok(read),
+                    Ok(Copied::End) => {}
+                    Err(error) => position = Err(error),
                 }
+                is_first = false;
             }
-            Ok::<_, tokio_postgres::Error>(read)
+            Ok::<_, tokio_postgres::Error>(position)
         };
         // The session's settings are others now: it is not put back.
-        Ok(Deadline::after(REBUILD_WITHIN).run(read).await?)
+        Deadline::after(REBUILD_WITHIN).run(read).await?
     }
 
     async fn refresh(&self, since: &Position) -> Result<Read, StoreError> {

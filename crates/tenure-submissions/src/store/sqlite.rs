@@ -24,7 +24,7 @@ use tokio::sync::mpsc;
 
 use self::columns::{attempt, change, intent};
 use super::{
-    Ended, Finished, News, Position, Read, Reserve, Store, StoreError, Stored, Submission,
+    Each, Ended, Finished, News, Position, Read, Reserve, Store, StoreError, Stored, Submission,
     Submitted, WebhookDue,
     batch::Batch,
     columns::{ContractColumns, IntentColumns, unreadable},
@@ -267,8 +267,11 @@ impl Store for SqliteStore {
         read.await
     }
 
-    async fn rebuild(&self) -> Result<Read, StoreError> {
-        self.executor.call(Deadline::after(REBUILD_WITHIN), |file| Ok(rebuild(file))).await?
+    async fn pending(&self, each: Each<'_>) -> Result<Position, StoreError> {
+        let deadline = Deadline::after(REBUILD_WITHIN);
+        let read = self.executor.call(deadline, |file| Ok(rebuild(file))).await??;
+        read.changes.into_iter().for_each(each);
+        Ok(read.position)
     }
 
     async fn refresh(&self, since: &Position) -> Result<Read, StoreError> {

@@ -11,8 +11,8 @@ use tenure_submissions::{
     intent::AttemptView,
     schedule::{Micros, Row},
     store::{
-        Ended, Finished, News, Position, Read, Reserve, Store, StoreError, Stored, Submission,
-        Submitted, WebhookDue,
+        Each, Ended, Finished, News, Position, Read, Reserve, Store, StoreError, Stored,
+        Submission, Submitted, WebhookDue,
     },
 };
 use tokio::sync::{Semaphore, mpsc};
@@ -59,10 +59,10 @@ impl Store for Tampered {
         self.store.attempts(intent_id).await
     }
 
-    async fn rebuild(&self) -> Result<Read, StoreError> {
+    async fn pending(&self, each: Each<'_>) -> Result<Position, StoreError> {
         self.begun.fetch_add(1, Ordering::SeqCst);
         self.rebuilds.acquire().await.unwrap().forget();
-        self.store.rebuild().await
+        self.store.pending(each).await
     }
 
     async fn refresh(&self, since: &Position) -> Result<Read, StoreError> {
