@@ -26,7 +26,12 @@ use tenure::{
 use tokio::sync::Mutex;
 
 use self::term::{Rebuilt, TermOfWork};
-use crate::{gateway::Gateway, observe::Metrics, store::Store, webhook::Webhooks};
+use crate::{
+    gateway::Gateway,
+    observe::Metrics,
+    store::{OneShot, Store},
+    webhook::Webhooks,
+};
 
 /// How the executor works.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +46,8 @@ pub struct Pace {
     pub retry_after: SignedDuration,
     /// How long recording an outcome may take.
     pub record_within: Duration,
+    /// What becomes of a one-shot that a leader began and did not live to record.
+    pub one_shot: OneShot,
 }
 
 /// What runs while this instance leads.

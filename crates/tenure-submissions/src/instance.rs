@@ -15,7 +15,7 @@ use crate::{
     intake::{Grouping, Intake},
     observe::Metrics,
     registry::Registry,
-    store::Store,
+    store::{OneShot, Store},
     waiters::Waiters,
     webhook::Webhooks,
 };
@@ -39,6 +39,8 @@ pub struct Behaviour {
     pub webhook_timeout: Duration,
     /// How long recording an outcome may take.
     pub record_within: Duration,
+    /// What becomes of a one-shot that a leader began and did not live to record.
+    pub one_shot: OneShot,
 }
 
 impl Default for Behaviour {
@@ -52,6 +54,7 @@ impl Default for Behaviour {
             gateway_timeout: Duration::from_secs(10),
             webhook_timeout: Duration::from_secs(10),
             record_within: Duration::from_secs(5),
+            one_shot: OneShot::Repeat,
         }
     }
 }
@@ -110,6 +113,7 @@ impl Instance {
             reconcile_interval: behaviour.reconcile_interval,
             retry_after: behaviour.retry_after,
             record_within: behaviour.record_within,
+            one_shot: behaviour.one_shot,
         };
         let executor =
             Executor::new(Arc::clone(&store), gateway, webhooks.clone(), metrics.clone(), pace);

@@ -12,14 +12,14 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tenure::{Term, fence::FenceError};
 use tenure_database::DatabaseError;
 use tokio::sync::mpsc;
 
 use crate::{
     contract::{Contract, Webhook},
-    intent::{AttemptView, IntentView},
+    intent::{AttemptView, ExhaustedReason, IntentView},
     policy::{Next, Outcome},
     schedule::{Change, Micros, Row, Version},
 };
@@ -126,8 +126,8 @@ pub struct Reservation {
 pub enum Reserve {
     /// It may be tried.
     Ready(Box<Reservation>),
-    /// Its deadline has passed, and it has ended with that.
-    Expired(Ended),
+    /// It must not be tried again, and has ended with that.
+    GivenUp(GivenUp),
     /// It is not due, or has ended; this is what it is.
     NotNow(Change),
 }
@@ -156,6 +156,27 @@ pub struct Ended {
     pub change: Change,
     /// Whether somebody is to be told.
     pub has_webhook: bool,
+}
+
+/// An intent that ended without another attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// What it is now.
+    pub ended: Ended,
+    /// Why.
+    pub reason: ExhaustedReason,
+    /// From its submission to its end.
+    pub took: SignedDuration,
+}
+
+/// What becomes of a one-shot that a leader began and did not live to record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OneShot {
+    /// It is tried again under the same key: a gateway that honours it sees one submission.
+    #[default]
+    Repeat,
+    /// It has ended, its outcome unknown.
+    GiveUp,
 }
 
 /// A webhook that was taken for its one attempt.
@@ -218,7 +239,12 @@ pub trait Store: Send + Sync + 'static {
     async fn now(&self) -> Result<Micros, StoreError>;
 
     /// Takes intents for one attempt each.
-    async fn reserve(&self, term: &Term, rows: &[Row]) -> Result<Vec<Reserve>, StoreError>;
+    async fn reserve(
+        &self,
+        term: &Term,
+        rows: &[Row],
+        one_shot: OneShot,
+    ) -> Result<Vec<Reserve>, StoreError>;
 
     /// Records outcomes; what has moved on is left out.
     async fn record(&self, term: &Term, finished: &[Finished]) -> Result<Vec<Ended>, StoreError>;

@@ -3,10 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use tenure::{DatabaseUrl, HolderId, OnFailedRenew, Scope, Timing};
 use tenure_http::{Address, Token};
-use tenure_submissions::{instance::Behaviour, registry::Registry};
+use tenure_submissions::{instance::Behaviour, registry::Registry, store::OneShot};
 
 use super::duration;
 use crate::{shown::Http, submissions::Submissions};
@@ -70,9 +70,19 @@ pub(super) struct TypedSubmissions {
     /// How long after an attempt the next one is due
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     retry_after: Duration,
+    /// What becomes of a one_shot intent that a leader began and did not live to record: tried again under the
+    /// same Idempotency-Key, or given up, its outcome unknown
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = TypedOneShot::Repeat)]
+    one_shot: TypedOneShot,
     /// End when the standard input ends, as with a parent that is gone
     #[arg(long, hide = true)]
     end_with_stdin: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum TypedOneShot {
+    Repeat,
+    GiveUp,
 }
 
 impl TypedSubmissions {
@@ -98,6 +108,10 @@ impl TypedSubmissions {
             retry_after: self.retry_after.try_into().context("--retry-after")?,
             gateway_timeout: self.gateway_timeout,
             record_within: self.record_within,
+            one_shot: match self.one_shot {
+                TypedOneShot::Repeat => OneShot::Repeat,
+                TypedOneShot::GiveUp => OneShot::GiveUp,
+            },
             ..Behaviour::default()
         };
         behaviour.check(&timing).context("--gateway-timeout, --lease-duration")?;

@@ -15,9 +15,10 @@ use super::{
     clock::DatabaseClock,
 };
 use crate::{
+    intent::Status,
     policy::Next,
     schedule::{Change, Gathered, Row, Schedule},
-    store::{Ended, Finished, News, Position, Read, Reservation, Reserve, StoreError},
+    store::{Ended, Finished, GivenUp, News, Position, Read, Reservation, Reserve, StoreError},
 };
 
 /// How many outcomes are recorded together at most.
@@ -202,7 +203,7 @@ impl TermOfWork {
         self.busy += rows.len();
         let (executor, term) = (Arc::clone(&self.executor), self.tenure.term.clone());
         self.tasks.spawn(async move {
-            let answer = executor.store.reserve(&term, &rows).await;
+            let answer = executor.store.reserve(&term, &rows, executor.pace.one_shot).await;
             Report::Reserved { rows, answer }
         });
     }
@@ -294,9 +295,10 @@ impl TermOfWork {
         for reserve in answer.map_err(|error| self.lost("reserve", &error))? {
             match reserve {
                 Reserve::Ready(reservation) => self.begin(*reservation),
-                Reserve::Expired(ended) => {
-                    let reason = crate::intent::ExhaustedReason::DeadlineExceeded;
-                    self.executor.metrics.exhausted(reason);
+                Reserve::GivenUp(GivenUp { ended, reason, took }) => {
+                    let metrics = &self.executor.metrics;
+                    metrics.exhausted(reason);
+                    metrics.ended(Status::Exhausted, took.try_into().unwrap_or_default());
                     self.ended(ended);
                 }
                 Reserve::NotNow(change) => self.schedule.done(change),

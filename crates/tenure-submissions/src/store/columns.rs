@@ -8,7 +8,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{Finished, StoreError, Stored};
 use crate::{
     contract::{Contract, Policy, Webhook},
-    intent::{IntentView, Status},
+    intent::{ExhaustedReason, IntentView, Status},
     policy::{Next, Outcome},
     schedule::{Micros, Row},
 };
@@ -22,6 +22,11 @@ pub(super) fn unreadable(what: &str) -> StoreError {
 
 pub(super) fn timestamp(micros: Micros) -> Result<Timestamp, StoreError> {
     Timestamp::from_microsecond(micros).map_err(|_| unreadable("a moment out of range"))
+}
+
+pub(super) fn exhausted_reason(text: &str) -> Result<ExhaustedReason, StoreError> {
+    let mut all = ExhaustedReason::ALL.into_iter();
+    all.find(|reason| reason.as_str() == text).ok_or_else(|| unreadable("an unknown reason"))
 }
 
 /// A text that fits and that every database takes: cut, and without NUL.

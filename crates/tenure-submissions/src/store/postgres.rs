@@ -22,9 +22,9 @@ use self::{
     copied::Copied,
 };
 use super::{
-    Each, Ended, Finished, News, Position, Read, Reservation, Reserve, Store, StoreError, Stored,
-    Submission, Submitted, WebhookDue,
-    columns::{OutcomeColumns, text_of},
+    Each, Ended, Finished, GivenUp, News, OneShot, Position, Read, Reservation, Reserve, Store,
+    StoreError, Stored, Submission, Submitted, WebhookDue,
+    columns::{OutcomeColumns, exhausted_reason, text_of},
 };
 use crate::{
     intent::AttemptView,
@@ -38,7 +38,7 @@ const REBUILD: &str = include_str!("../../sql/postgres/schedule/rebuild.sql");
 const REFRESH: &str = include_str!("../../sql/postgres/schedule/refresh.sql");
 const NOW: &str = include_str!("../../sql/postgres/schedule/now.sql");
 const RESERVE: &str = include_str!("../../sql/postgres/execute/reserve.sql");
-const EXPIRE: &str = include_str!("../../sql/postgres/execute/expire.sql");
+const GIVE_UP: &str = include_str!("../../sql/postgres/execute/give_up.sql");
 const LOOK: &str = include_str!("../../sql/postgres/execute/look.sql");
 const RECORD: &str = include_str!("../../sql/postgres/execute/record.sql");
 const PENDING_WEBHOOKS: &str = include_str!("../../sql/postgres/webhook/pending.sql");
@@ -123,20 +123,24 @@ impl PostgresStore {
         Ok(rows)
     }
 
-    /// Ends what is late among those that could not be taken, and says what the others are.
-    async fn left_over(&self, term: &Term, rows: &[Row]) -> Result<Vec<Reserve>, StoreError> {
-        let seen = self.query(&self.executor, LOOK, &[&rows]).await?;
-        let (late, others): (Vec<_>, Vec<_>) = seen.iter().partition(|row| row.get("is_late"));
+    /// Ends what must not be tried again among those that could not be taken, and says what the others are.
+    async fn left_over(
+        &self,
+        term: &Term,
+        rows: &[Row],
+        repeats: bool,
+    ) -> Result<Vec<Reserve>, StoreError> {
+        let epoch = term.epoch().get();
+        let seen = self.query(&self.executor, LOOK, &[&rows, &epoch, &repeats]).await?;
+        let (over, others): (Vec<_>, Vec<_>) = seen.iter().partition(|row| row.get("is_over"));
         let mut answers: Vec<_> =
             others.into_iter().map(|row| Reserve::NotNow(change(row))).collect();
-        if !late.is_empty() {
-            let late: Vec<Row> = late.iter().map(|row| row.get("row_number")).collect();
-            let ended = self.fenced(term, EXPIRE, &[&late]).await?;
-            answers.extend(ended.iter().map(|row| {
-                let change =
-                    Change { row: row.get("row_number"), version: row.get("version"), due: None };
-                Reserve::Expired(Ended { change, has_webhook: row.get("has_webhook") })
-            }));
+        if !over.is_empty() {
+            let over: Vec<Row> = over.iter().map(|row| row.get("row_number")).collect();
+            let ended = self.fenced(term, GIVE_UP, &[&over, &epoch, &repeats]).await?;
+            for row in &ended {
+                answers.push(Reserve::GivenUp(given_up(row)?));
+            }
         }
         Ok(answers)
     }
@@ -224,9 +228,14 @@ impl Store for PostgresStore {
         rows.first().map_or(Ok(0), |row| Ok(row.get::<_, Moment>(0).micros()))
     }
 
-    async fn reserve(&self, term: &Term, rows: &[Row]) -> Result<Vec<Reserve>, StoreError> {
-        let epoch = term.epoch().get();
-        let taken = self.fenced(term, RESERVE, &[&rows, &epoch]).await?;
+    async fn reserve(
+        &self,
+        term: &Term,
+        rows: &[Row],
+        one_shot: OneShot,
+    ) -> Result<Vec<Reserve>, StoreError> {
+        let (epoch, repeats) = (term.epoch().get(), one_shot == OneShot::Repeat);
+        let taken = self.fenced(term, RESERVE, &[&rows, &epoch, &repeats]).await?;
         let mut answers = Vec::with_capacity(rows.len());
         for row in &taken {
             answers.push(Reserve::Ready(Box::new(Reservation {
@@ -246,7 +255,7 @@ impl Store for PostgresStore {
             let taken: std::collections::HashSet<Row> =
                 taken.iter().map(|row| row.get("row_number")).collect();
             let left: Vec<Row> = rows.iter().copied().filter(|row| !taken.contains(row)).collect();
-            answers.extend(self.left_over(term, &left).await?);
+            answers.extend(self.left_over(term, &left, repeats).await?);
         }
         Ok(answers)
     }
@@ -321,6 +330,16 @@ impl Store for PostgresStore {
     fn news(&self) -> mpsc::UnboundedReceiver<News> {
         news::listen(self.url.clone(), self.patience)
     }
+}
+
+fn given_up(row: &Line) -> Result<GivenUp, StoreError> {
+    let change = Change { row: row.get("row_number"), version: row.get("version"), due: None };
+    let took = moment(row, "completed_at")?.duration_since(moment(row, "created_at")?);
+    Ok(GivenUp {
+        ended: Ended { change, has_webhook: row.get("has_webhook") },
+        reason: exhausted_reason(row.get("exhausted_reason"))?,
+        took,
+    })
 }
 
 fn change(row: &Line) -> Change {

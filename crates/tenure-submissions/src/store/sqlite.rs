@@ -24,8 +24,8 @@ use tokio::sync::mpsc;
 
 use self::columns::{attempt, change, intent};
 use super::{
-    Each, Ended, Finished, News, Position, Read, Reserve, Store, StoreError, Stored, Submission,
-    Submitted, WebhookDue,
+    Each, Ended, Finished, News, OneShot, Position, Read, Reserve, Store, StoreError, Stored,
+    Submission, Submitted, WebhookDue,
     batch::Batch,
     columns::{ContractColumns, IntentColumns, unreadable},
 };
@@ -283,11 +283,16 @@ impl Store for SqliteStore {
         self.on(&self.executor, |file| Ok(file.query_row(NOW, [], |row| row.get(0))?)).await
     }
 
-    async fn reserve(&self, term: &Term, rows: &[Row]) -> Result<Vec<Reserve>, StoreError> {
+    async fn reserve(
+        &self,
+        term: &Term,
+        rows: &[Row],
+        one_shot: OneShot,
+    ) -> Result<Vec<Reserve>, StoreError> {
         let (rows, epoch) = (rows.to_vec(), term.epoch().get());
         let reserved = self.fenced(term, move |writing| {
             rows.iter()
-                .filter_map(|row| execute::reserve(writing, *row, epoch).transpose())
+                .filter_map(|row| execute::reserve(writing, *row, epoch, one_shot).transpose())
                 .collect()
         });
         reserved.await

@@ -10,6 +10,7 @@ use tenure_submissions::{
     instance::Behaviour,
     intent::Status,
     observe::Metrics,
+    store::OneShot,
     webhook::Webhooks,
 };
 use tenure_testkit::{eventually, eventually_true, secs};
@@ -89,6 +90,7 @@ async fn no_execution_without_leadership(scene: Scene) {
         reconcile_interval: secs(300),
         retry_after: jiff::SignedDuration::from_secs(5),
         record_within: Duration::from_millis(100),
+        one_shot: OneShot::Repeat,
     };
     let metrics = Metrics::register(&mut MetricsRegistry::default());
     let caller = Caller::new(Duration::from_millis(100)).unwrap();

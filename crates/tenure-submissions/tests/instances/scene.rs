@@ -29,7 +29,7 @@ use tenure_submissions::{
     registry::Registry,
     schedule::Row,
     schema,
-    store::{Reserve, Store, Submission, Submitted},
+    store::{OneShot, Reserve, Store, Submission, Submitted},
 };
 use tenure_testkit::{eventually, postgres::Postgres, secs};
 
@@ -229,7 +229,8 @@ impl Scene {
     /// Somebody leads, takes an intent for an attempt, and is never heard of again.
     pub async fn dead_leader(&self, row: Row) -> Epoch {
         let term = self.usurp(secs(3)).await;
-        let reserved = self.store().reserve(&term, &[row]).await.unwrap().remove(0);
+        let reserved =
+            self.store().reserve(&term, &[row], OneShot::Repeat).await.unwrap().remove(0);
         assert!(matches!(reserved, Reserve::Ready(_)), "{reserved:?}");
         term.epoch()
     }

@@ -11,7 +11,7 @@ use tenure_submissions::{
     intent::AttemptView,
     schedule::{Micros, Row},
     store::{
-        Each, Ended, Finished, News, Position, Read, Reserve, Store, StoreError, Stored,
+        Each, Ended, Finished, News, OneShot, Position, Read, Reserve, Store, StoreError, Stored,
         Submission, Submitted, WebhookDue,
     },
 };
@@ -76,8 +76,13 @@ impl Store for Tampered {
         self.store.now().await
     }
 
-    async fn reserve(&self, term: &Term, rows: &[Row]) -> Result<Vec<Reserve>, StoreError> {
-        self.store.reserve(term, rows).await
+    async fn reserve(
+        &self,
+        term: &Term,
+        rows: &[Row],
+        one_shot: OneShot,
+    ) -> Result<Vec<Reserve>, StoreError> {
+        self.store.reserve(term, rows, one_shot).await
     }
 
     async fn record(&self, term: &Term, finished: &[Finished]) -> Result<Vec<Ended>, StoreError> {

@@ -19,6 +19,7 @@ macro_rules! every_law {
             what_has_moved_on_is_left_out,
             what_is_not_due_by_the_databases_clock_is_not_taken,
             an_intent_whose_deadline_has_passed_is_ended_and_never_begun,
+            a_one_shot_of_a_dead_leader_is_given_up_where_that_is_asked_for,
             a_text_that_is_too_long_is_cut,
             a_webhook_is_begun_once_and_its_result_kept,
             every_write_sets_last_modified_at,
@@ -42,7 +43,7 @@ use tenure_submissions::{
     contract::{Contract, Policy, Webhook},
     intent::{ExhaustedReason, Status},
     policy::{Next, Outcome},
-    store::{Reserve, StoreError, Submitted},
+    store::{OneShot, Reserve, StoreError, Submitted},
 };
 
 use crate::scene::{
@@ -203,7 +204,7 @@ pub async fn a_stale_term_writes_nothing(backend: &dyn Backend) {
         other => panic!("{other:?}"),
     };
     let store = backend.store();
-    refused(store.reserve(&stale, &[stored.row]).await.map(drop));
+    refused(store.reserve(&stale, &[stored.row], OneShot::Repeat).await.map(drop));
     refused(store.record(&stale, &[accepted(&reservation)]).await.map(drop));
     refused(store.begin_webhooks(&stale, &[stored.row]).await.map(drop));
     refused(store.finish_webhooks(&stale, &[(stored.row, None)]).await);
@@ -219,7 +220,8 @@ pub async fn what_has_moved_on_is_left_out(backend: &dyn Backend) {
     assert_eq!(backend.store().record(&term, std::slice::from_ref(&done)).await.unwrap().len(), 1);
     assert!(backend.store().record(&term, &[done]).await.unwrap().is_empty(), "once");
     assert_eq!(backend.store().attempts("a").await.unwrap().len(), 1);
-    let ended = backend.store().reserve(&term, &[stored.row]).await.unwrap().remove(0);
+    let ended =
+        backend.store().reserve(&term, &[stored.row], OneShot::Repeat).await.unwrap().remove(0);
     assert!(matches!(ended, Reserve::NotNow(change) if change.due.is_none()), "{ended:?}");
 }
 
@@ -229,7 +231,8 @@ pub async fn what_is_not_due_by_the_databases_clock_is_not_taken(backend: &dyn B
     let reservation = reserve(backend, &term, stored.row).await;
     let later = reservation.started_at.checked_add(jiff::SignedDuration::from_hours(1)).unwrap();
     let _ = backend.store().record(&term, &[failed(&reservation, later)]).await.unwrap();
-    let answer = backend.store().reserve(&term, &[stored.row]).await.unwrap().remove(0);
+    let answer =
+        backend.store().reserve(&term, &[stored.row], OneShot::Repeat).await.unwrap().remove(0);
     let Reserve::NotNow(change) = answer else { panic!("{answer:?}") };
     assert_eq!(change.due, Some(later.as_microsecond()));
 }
@@ -243,8 +246,9 @@ pub async fn an_intent_whose_deadline_has_passed_is_ended_and_never_begun(backen
     for row in [fresh.row, begun.row] {
         backend.age(row, 61).await;
     }
-    let answers = backend.store().reserve(&term, &[fresh.row, begun.row]).await.unwrap();
-    assert!(answers.iter().all(|answer| matches!(answer, Reserve::Expired(_))), "{answers:?}");
+    let answers =
+        backend.store().reserve(&term, &[fresh.row, begun.row], OneShot::Repeat).await.unwrap();
+    assert!(answers.iter().all(|answer| matches!(answer, Reserve::GivenUp(given) if given.reason == ExhaustedReason::DeadlineExceeded)), "{answers:?}");
     for id in ["fresh", "begun"] {
         let now = backend.store().find(&[id]).await.unwrap().remove(0).view;
         let reason = Some(ExhaustedReason::DeadlineExceeded.to_string());
@@ -253,6 +257,43 @@ pub async fn an_intent_whose_deadline_has_passed_is_ended_and_never_begun(backen
     assert!(backend.store().attempts("fresh").await.unwrap().is_empty());
     let attempts = backend.store().attempts("begun").await.unwrap();
     assert_eq!(attempts[0].error.as_deref(), Some("outcome unknown"));
+}
+
+pub async fn a_one_shot_of_a_dead_leader_is_given_up_where_that_is_asked_for(
+    backend: &dyn Backend,
+) {
+    let (store, one_shot) = (backend.store(), contract(Policy::OneShot));
+    let dead = backend.term().await;
+    let begun = submit(backend, with_contract("begun", "1", &one_shot)).await;
+    let fresh = submit(backend, with_contract("fresh", "1", &one_shot)).await;
+    let other = submit(backend, submission("other", "1")).await;
+    for row in [begun.row, other.row] {
+        reserve(backend, &dead, row).await;
+    }
+    let term = backend.term().await;
+    let rows = [begun.row, fresh.row, other.row];
+    // In its own term a reservation that was not used is taken again.
+    for _ in 0..2 {
+        let answers = store.reserve(&term, &rows, OneShot::GiveUp).await.unwrap();
+        for answer in answers {
+            match answer {
+                Reserve::Ready(ready) => assert_ne!(ready.row, begun.row),
+                Reserve::GivenUp(given) => {
+                    assert_eq!(given.ended.change.row, begun.row);
+                    assert_eq!(given.reason, ExhaustedReason::OneShot);
+                }
+                Reserve::NotNow(change) => assert_eq!((change.row, change.due), (begun.row, None)),
+            }
+        }
+    }
+    let now = store.find(&["begun"]).await.unwrap().remove(0);
+    assert_eq!((now.view.status, now.attempts), (Status::Exhausted, 1));
+    assert_eq!(now.view.exhausted_reason.as_deref(), Some("one_shot"));
+    let attempt = store.attempts("begun").await.unwrap().remove(0);
+    assert_eq!((attempt.attempt_number, attempt.error.as_deref()), (1, Some("outcome unknown")));
+    for id in ["fresh", "other"] {
+        assert_eq!(store.find(&[id]).await.unwrap()[0].view.status, Status::Pending);
+    }
 }
 
 pub async fn a_text_that_is_too_long_is_cut(backend: &dyn Backend) {
@@ -320,7 +361,7 @@ pub async fn every_write_sets_last_modified_at(backend: &dyn Backend) {
 
     let before = moved(backend, late.row, 0, "submit").await;
     backend.age(late.row, 61).await;
-    let _ = store.reserve(&term, &[late.row]).await.unwrap();
+    let _ = store.reserve(&term, &[late.row], OneShot::Repeat).await.unwrap();
     moved(backend, late.row, before, "expire").await;
 }
 
@@ -354,7 +395,7 @@ pub async fn every_write_is_brought_by_a_refresh(backend: &dyn Backend) {
     let _ = store.record(&term, &[failed(&reservation, Timestamp::UNIX_EPOCH)]).await.unwrap();
     brought(row, "record").await;
     backend.age(row, 61).await;
-    let _ = store.reserve(&term, &[row]).await.unwrap();
+    let _ = store.reserve(&term, &[row], OneShot::Repeat).await.unwrap();
     brought(row, "expire").await;
     let _ = store.begin_webhooks(&term, &[row]).await.unwrap();
     brought(row, "begin_webhooks").await;

@@ -10,7 +10,7 @@ use tenure_submissions::{
     contract::{Contract, GatewayType, Policy},
     policy::{Next, Outcome},
     schedule::Row,
-    store::{Finished, Reservation, Reserve, Store, Stored, Submission, Submitted},
+    store::{Finished, OneShot, Reservation, Reserve, Store, Stored, Submission, Submitted},
 };
 
 /// What a law needs of a database beside its store.
@@ -74,7 +74,7 @@ pub async fn submit(backend: &dyn Backend, submission: Submission) -> Stored {
 
 /// Takes one, which must be ready.
 pub async fn reserve(backend: &dyn Backend, term: &Term, row: Row) -> Reservation {
-    match backend.store().reserve(term, &[row]).await.unwrap().remove(0) {
+    match backend.store().reserve(term, &[row], OneShot::Repeat).await.unwrap().remove(0) {
         Reserve::Ready(reservation) => *reservation,
         other => panic!("{other:?}"),
     }

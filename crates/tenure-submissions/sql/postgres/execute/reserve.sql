@@ -1,6 +1,7 @@
 -- Takes intents for one attempt each, in a fenced transaction. One row for each that is still pending, due and
 -- in time by the database's clock, with all that the attempt needs.
--- $1 bigint[]: rows, $2 bigint: epoch.
+-- $1 bigint[]: rows, $2 bigint: epoch, $3 boolean: whether one-shots that a leader of another term began are
+-- repeated.
 WITH picked AS MATERIALIZED (
     SELECT row_number, reserved_attempt IS NOT NULL AS was_reserved
     FROM public.submission_intents
@@ -25,6 +26,7 @@ WHERE i.row_number = picked.row_number
   AND i.next_attempt_at <= clock.now
   AND (i.max_acceptance_seconds IS NULL
        OR i.created_at + i.max_acceptance_seconds * interval '1 second' > clock.now)
+  AND ($3 OR i.policy <> 'one_shot' OR i.reserved_epoch IS NULL OR i.reserved_epoch = $2)
 RETURNING i.row_number, i.version, i.intent_id, i.submission_target, i.payload, i.gateway_type,
           i.gateway_url, i.policy, i.max_acceptance_seconds, i.max_attempts, i.terminal_outcomes,
           i.webhook_url, i.reserved_attempt, i.created_at, i.next_attempt_at, clock.now AS started_at,

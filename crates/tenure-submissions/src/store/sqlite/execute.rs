@@ -7,14 +7,14 @@ use super::{Writing, columns::contract};
 use crate::{
     schedule::{Change, Micros, Row, Version},
     store::{
-        Ended, Finished, Reservation, Reserve, StoreError,
-        columns::{OutcomeColumns, timestamp},
+        Ended, Finished, GivenUp, OneShot, Reservation, Reserve, StoreError,
+        columns::{OutcomeColumns, exhausted_reason, timestamp},
     },
 };
 
 const LOOK: &str = include_str!("../../../sql/sqlite/execute/look.sql");
 const RESERVE: &str = include_str!("../../../sql/sqlite/execute/reserve.sql");
-const EXPIRE: &str = include_str!("../../../sql/sqlite/execute/expire.sql");
+const GIVE_UP: &str = include_str!("../../../sql/sqlite/execute/give_up.sql");
 const APPEND_UNKNOWN: &str = include_str!("../../../sql/sqlite/execute/append_unknown.sql");
 const RECORD: &str = include_str!("../../../sql/sqlite/execute/record.sql");
 const APPEND: &str = include_str!("../../../sql/sqlite/execute/append.sql");
@@ -25,7 +25,7 @@ struct Seen {
     due: Option<Micros>,
     was_reserved: bool,
     is_due: bool,
-    is_late: bool,
+    is_over: bool,
 }
 
 /// Takes an intent; `None` when it is not there.
@@ -33,10 +33,11 @@ pub(super) fn reserve(
     writing: &Writing<'_>,
     row: Row,
     epoch: i64,
+    one_shot: OneShot,
 ) -> Result<Option<Reserve>, StoreError> {
-    let Some(seen) = look(writing, row)? else { return Ok(None) };
+    let Some(seen) = look(writing, row, epoch, one_shot)? else { return Ok(None) };
     Ok(Some(match seen {
-        Seen { is_late: true, .. } => Reserve::Expired(expire(writing, row)?),
+        Seen { is_over: true, .. } => Reserve::GivenUp(give_up(writing, row)?),
         Seen { is_due: true, was_reserved, .. } => {
             Reserve::Ready(Box::new(take(writing, row, epoch, was_reserved)?))
         }
@@ -44,8 +45,18 @@ pub(super) fn reserve(
     }))
 }
 
-fn look(writing: &Writing<'_>, row: Row) -> Result<Option<Seen>, rusqlite::Error> {
-    let parameters = named_params! {":row_number": row, ":now": writing.now};
+fn look(
+    writing: &Writing<'_>,
+    row: Row,
+    epoch: i64,
+    one_shot: OneShot,
+) -> Result<Option<Seen>, rusqlite::Error> {
+    let parameters = named_params! {
+        ":row_number": row,
+        ":now": writing.now,
+        ":epoch": epoch,
+        ":repeats": one_shot == OneShot::Repeat,
+    };
     writing
         .transaction
         .prepare_cached(LOOK)?
@@ -55,7 +66,7 @@ fn look(writing: &Writing<'_>, row: Row) -> Result<Option<Seen>, rusqlite::Error
                 due: row.get("next_attempt_at")?,
                 was_reserved: row.get("was_reserved")?,
                 is_due: row.get("is_due")?,
-                is_late: row.get("is_late")?,
+                is_over: row.get("is_over")?,
             })
         })
         .optional()
@@ -87,17 +98,24 @@ fn take(
     })
 }
 
-fn expire(writing: &Writing<'_>, row: Row) -> Result<Ended, StoreError> {
+fn give_up(writing: &Writing<'_>, row: Row) -> Result<GivenUp, StoreError> {
     let append = named_params! {":row_number": row, ":now": writing.now};
     writing.transaction.prepare_cached(APPEND_UNKNOWN)?.execute(append)?;
     let parameters =
         named_params! {":row_number": row, ":now": writing.now, ":number": writing.number};
-    Ok(writing.transaction.prepare_cached(EXPIRE)?.query_row(parameters, |line| {
-        Ok(Ended {
+    let mut update = writing.transaction.prepare_cached(GIVE_UP)?;
+    let mut ended = update.query(parameters)?;
+    let line = ended.next()?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+    let (created_at, completed_at) =
+        (timestamp(line.get("created_at")?)?, timestamp(line.get("completed_at")?)?);
+    Ok(GivenUp {
+        ended: Ended {
             change: Change { row, version: line.get("version")?, due: None },
             has_webhook: line.get("has_webhook")?,
-        })
-    })?)
+        },
+        reason: exhausted_reason(&line.get::<_, String>("exhausted_reason")?)?,
+        took: completed_at.duration_since(created_at),
+    })
 }
 
 /// Records an outcome; `None` when its intent has moved on.

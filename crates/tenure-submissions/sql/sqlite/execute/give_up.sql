@@ -1,7 +1,8 @@
--- Ends an intent, in a fenced transaction that has seen its deadline passed.
+-- Ends an intent, in a fenced transaction that has seen that it must not be tried again: its deadline has passed,
+-- or it is a one-shot that a leader of another term began, and such are not repeated.
 UPDATE submission_intents
 SET status = 'exhausted',
-    exhausted_reason = 'deadline_exceeded',
+    exhausted_reason = CASE WHEN policy = 'one_shot' THEN 'one_shot' ELSE 'deadline_exceeded' END,
     attempt_count = coalesce(reserved_attempt, attempt_count),
     reserved_attempt = NULL,
     reserved_at = NULL,
@@ -14,4 +15,4 @@ SET status = 'exhausted',
     version = version + 1,
     modified_number = :number
 WHERE row_number = :row_number
-RETURNING version, webhook_url IS NOT NULL AS has_webhook
+RETURNING version, webhook_url IS NOT NULL AS has_webhook, exhausted_reason, created_at, completed_at
