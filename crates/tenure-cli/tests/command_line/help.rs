@@ -6,7 +6,18 @@ use crate::process::Tenure;
 
 #[test]
 fn every_help_text_is_as_reviewed() {
-    for command in ["", "migrate", "status", "scope", "scope burn-epochs", "scope switch-lock"] {
+    for command in [
+        "",
+        "run",
+        "submissions",
+        "demo",
+        "drain",
+        "migrate",
+        "status",
+        "scope",
+        "scope burn-epochs",
+        "scope switch-lock",
+    ] {
         let help = Tenure::plain().run(&format!("{command} --help")).done();
         assert!(help.contains("Exit codes:") && help.contains("Example"), "{help}");
         assert_snapshot!(format!("help {command}").trim().replace(' ', "_"), help);

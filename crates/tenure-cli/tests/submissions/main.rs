@@ -4,5 +4,6 @@
 mod demo;
 mod fuzzed;
 mod killed;
+mod rights;
 mod scene;
 mod settings;

@@ -48,9 +48,25 @@ pub fn command(folder: &Path, db: &str, arguments: &[&str]) -> Command {
     command
 }
 
+/// A process that is killed with this value.
+pub struct Running(Child);
+
+impl Running {
+    pub fn of(process: Child) -> Self {
+        Self(process)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// One process at a place that stays the same when it is started again.
 pub struct Instance {
-    process: Option<Child>,
+    process: Option<Running>,
     pub url: String,
     pub port: Port,
 }
@@ -58,16 +74,7 @@ pub struct Instance {
 impl Instance {
     /// With kill -9.
     pub fn kill(&mut self) {
-        if let Some(mut process) = self.process.take() {
-            process.kill().unwrap();
-            process.wait().unwrap();
-        }
-    }
-}
-
-impl Drop for Instance {
-    fn drop(&mut self) {
-        self.kill();
+        self.process = None;
     }
 }
 
@@ -128,7 +135,7 @@ impl Scene {
             "600ms",
         ];
         let mut command = command(self.folder.path(), &self.db, &settings);
-        self.instances[at].process = Some(command.stderr(log).spawn().unwrap());
+        self.instances[at].process = Some(Running::of(command.stderr(log).spawn().unwrap()));
     }
 
     pub fn folder(&self) -> &Path {
