@@ -46,7 +46,7 @@ async fn fill(client: &Client) -> Result<()> {
 }
 
 fn store(postgres: &Postgres) -> Result<PostgresStore> {
-    Ok(PostgresStore::new(postgres.url().parse()?, secs(30)))
+    Ok(PostgresStore::new(&postgres.url().parse()?, secs(30)))
 }
 
 /// What a new leader reads, and from then on has.
@@ -93,7 +93,7 @@ fn weight(postgres: &Postgres) -> Result<()> {
 
 /// Weighs a schedule, new and after as many random reschedules as it has intents.
 pub async fn weigh(url: &str) -> Result<()> {
-    let store = PostgresStore::new(url.parse()?, secs(30));
+    let store = PostgresStore::new(&url.parse()?, secs(30));
     // What the driver and the runtime take is there before.
     store.now().await?;
     let before = resident()?;

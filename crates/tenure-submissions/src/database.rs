@@ -22,7 +22,7 @@ pub const LEASES: &str = "submission_manager_leases";
 /// A store whose calls answer within `patience`; its schema must be there.
 pub fn store(db: &DatabaseUrl, patience: Duration) -> Result<Arc<dyn Store>, DatabaseError> {
     Ok(match db {
-        DatabaseUrl::Postgres(url) => Arc::new(PostgresStore::new((**url).clone(), patience)),
+        DatabaseUrl::Postgres(url) => Arc::new(PostgresStore::new(url, patience)),
         DatabaseUrl::Sqlite(data) => Arc::new(SqliteStore::open(data, patience)?),
     })
 }

@@ -13,6 +13,7 @@
 
 mod attempt;
 mod clock;
+mod telling;
 mod term;
 
 use std::{sync::Arc, time::Duration};

@@ -33,10 +33,8 @@ pub struct Behaviour {
     pub reconcile_interval: Duration,
     /// How long after an attempt the next one is due.
     pub retry_after: SignedDuration,
-    /// How long a gateway may take.
+    /// How long a gateway, or a webhook, may take.
     pub gateway_timeout: Duration,
-    /// How long a webhook may take.
-    pub webhook_timeout: Duration,
     /// How long recording an outcome may take.
     pub record_within: Duration,
     /// What becomes of a one-shot that a leader began and did not live to record.
@@ -52,7 +50,6 @@ impl Default for Behaviour {
             reconcile_interval: Duration::from_secs(300),
             retry_after: SignedDuration::from_secs(5),
             gateway_timeout: Duration::from_secs(10),
-            webhook_timeout: Duration::from_secs(10),
             record_within: Duration::from_secs(5),
             one_shot: OneShot::Repeat,
         }
@@ -106,7 +103,7 @@ impl Instance {
         let election_metrics = ElectionMetrics::default();
         election_metrics.register(counted);
         let gateway = Gateway::new(behaviour.gateway_timeout)?;
-        let webhooks = Webhooks::start(Arc::clone(&store), behaviour.webhook_timeout)?;
+        let webhooks = Webhooks::new(behaviour.gateway_timeout)?;
         let pace = Pace {
             concurrency: behaviour.concurrency.max(1),
             refresh_interval: behaviour.refresh_interval,
@@ -115,12 +112,10 @@ impl Instance {
             record_within: behaviour.record_within,
             one_shot: behaviour.one_shot,
         };
-        let executor =
-            Executor::new(Arc::clone(&store), gateway, webhooks.clone(), metrics.clone(), pace);
+        let executor = Executor::new(Arc::clone(&store), gateway, webhooks, metrics.clone(), pace);
         let work = OfTerms(Arc::clone(&executor));
         let election = builder.work(work).metrics(&election_metrics).start()?;
         executor.behind(election.gate());
-        webhooks.behind(election.gate());
         let waiters = Waiters::default();
         tokio::spawn(waiters.clone().hear(store.news()));
         let intake = Intake::start(Arc::clone(&store), metrics.clone(), behaviour.grouping);

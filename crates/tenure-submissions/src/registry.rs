@@ -17,6 +17,9 @@ pub struct Registry {
     targets: BTreeMap<String, Arc<Contract>>,
 }
 
+/// Three decades in seconds: a moment so much later is one that every database can still write down.
+const LONGEST_DEADLINE: i64 = 1_000_000_000;
+
 /// Why a registry is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
@@ -180,12 +183,14 @@ impl WrittenTarget {
         let (seconds, attempts) = (self.max_acceptance_seconds, self.max_attempts);
         let policy = match self.policy.as_str() {
             "deadline" => match seconds {
-                Some(seconds) if seconds > 0 => {
+                Some(seconds) if (1..=LONGEST_DEADLINE).contains(&seconds) => {
                     Policy::Deadline { max_acceptance_seconds: seconds }
                 }
                 _ => {
-                    let why = "must be above 0 with the policy deadline";
-                    return Err(place.refuse("maxAcceptanceSeconds", why));
+                    let why = format!(
+                        "must be above 0, and at most {LONGEST_DEADLINE}, with the policy deadline"
+                    );
+                    return Err(place.refuse("maxAcceptanceSeconds", &why));
                 }
             },
             "max_attempts" => match attempts {

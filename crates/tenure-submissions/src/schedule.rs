@@ -35,8 +35,8 @@ struct Known {
 pub struct Schedule {
     due: BTreeSet<(Micros, Row)>,
     known: HashMap<Row, Known, RowHasher>,
-    /// Those that are being tried, with the version that was seen last. They are not due.
-    running: HashMap<Row, Version, RowHasher>,
+    /// Those that are being tried, with what was seen of them last. They are not due.
+    running: HashMap<Row, Change, RowHasher>,
     /// How many looks at the database are under way.
     looks: usize,
     /// While there are any: those that have ended since the first began, which they may still bring back.
@@ -81,8 +81,10 @@ impl Schedule {
         let Change { row, version, due } = change;
         if let Some(seen) = self.running.get_mut(&row) {
             // It is looked at again when its attempt is done.
-            let is_news = version > *seen;
-            *seen = version.max(*seen);
+            let is_news = version > seen.version;
+            if is_news {
+                *seen = change;
+            }
             return is_news;
         }
         if self.ended.get(&row).is_some_and(|ended| *ended >= version) {
@@ -132,7 +134,7 @@ impl Schedule {
                     let row = *row;
                     self.due.pop_first();
                     let version = self.known.remove(&row).map_or(0, |known| known.version);
-                    self.running.insert(row, version);
+                    self.running.insert(row, Change { row, version, due: None });
                     taken.push(row);
                 }
                 _ => break,
@@ -143,9 +145,15 @@ impl Schedule {
 
     /// An attempt is over, and this is what its intent is now.
     pub fn done(&mut self, change: Change) {
-        let seen = self.running.remove(&change.row);
-        if seen.is_none_or(|seen| seen <= change.version) {
-            self.apply(change);
+        let seen = self.running.remove(&change.row).filter(|seen| seen.version > change.version);
+        self.apply(seen.unwrap_or(change));
+    }
+
+    /// An attempt is over, and its intent has moved on without it: what was seen of it since holds. What was not
+    /// seen yet comes with the next refresh.
+    pub fn moved_on(&mut self, row: Row) {
+        if let Some(seen) = self.running.remove(&row).filter(|seen| seen.due.is_some()) {
+            self.apply(seen);
         }
     }
 
@@ -266,6 +274,16 @@ mod tests {
         assert!(schedule.apply(ended(1, 4)), "another leader has ended it");
         schedule.done(pending(1, 3, 50));
         assert!(schedule.is_empty(), "the newer news holds");
+    }
+
+    #[test]
+    fn whoever_moved_on_without_its_attempt_is_due_as_was_seen_since() {
+        let mut schedule = Schedule::of(vec![pending(1, 1, 10), pending(2, 1, 10)]);
+        assert_eq!(schedule.take_due(99, 9), [1, 2]);
+        assert!(schedule.apply(pending(1, 3, 50)));
+        schedule.moved_on(1);
+        schedule.moved_on(2);
+        assert_eq!((schedule.len(), schedule.running(), schedule.next_due()), (1, 0, Some(50)));
     }
 
     #[test]

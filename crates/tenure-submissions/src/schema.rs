@@ -14,6 +14,7 @@ pub const POSTGRES: [Migration; 1] = [Migration {
         include_str!("../sql/postgres/schema/intents.sql"),
         include_str!("../sql/postgres/schema/attempts.sql"),
         include_str!("../sql/postgres/schema/notify.sql"),
+        include_str!("../sql/postgres/schema/forget_attempts.sql"),
     ),
     breaking: true,
 }];
@@ -26,6 +27,7 @@ pub const SQLITE: [Migration; 1] = [Migration {
         include_str!("../sql/sqlite/schema/changes.sql"),
         include_str!("../sql/sqlite/schema/intents.sql"),
         include_str!("../sql/sqlite/schema/attempts.sql"),
+        include_str!("../sql/sqlite/schema/forget_attempts.sql"),
     ),
     breaking: true,
 }];

@@ -86,13 +86,24 @@ pub struct Position {
     pub server: String,
 }
 
-/// What a rebuild or a refresh has read.
+/// What a rebuild has read.
 #[derive(Clone, Debug, Default)]
 pub struct Read {
-    /// In the order of `(last_modified_at, intent_id)` for a refresh.
+    /// All that is pending.
+    pub changes: Vec<Change>,
+    /// Where the first refresh goes on.
+    pub position: Position,
+}
+
+/// What a refresh has read.
+#[derive(Clone, Debug, Default)]
+pub struct Refreshed {
+    /// In the order of `(last_modified_at, intent_id)`.
     pub changes: Vec<Change>,
     /// Where the next refresh goes on.
     pub position: Position,
+    /// The database's clock.
+    pub now: Micros,
 }
 
 /// An intent that was taken for an attempt.
@@ -130,6 +141,18 @@ pub enum Reserve {
     GivenUp(GivenUp),
     /// It is not due, or has ended; this is what it is.
     NotNow(Change),
+}
+
+impl Reserve {
+    /// Of which intent.
+    #[must_use]
+    pub fn row(&self) -> Row {
+        match self {
+            Self::Ready(reservation) => reservation.row,
+            Self::GivenUp(given_up) => given_up.ended.change.row,
+            Self::NotNow(change) => change.row,
+        }
+    }
 }
 
 /// An attempt whose outcome is known.
@@ -233,7 +256,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// All that was written since a position, in whatever order it was committed. What is read twice has the
     /// same version.
-    async fn refresh(&self, since: &Position) -> Result<Read, StoreError>;
+    async fn refresh(&self, since: &Position) -> Result<Refreshed, StoreError>;
 
     /// The database's clock.
     async fn now(&self) -> Result<Micros, StoreError>;
@@ -245,6 +268,9 @@ pub trait Store: Send + Sync + 'static {
         rows: &[Row],
         one_shot: OneShot,
     ) -> Result<Vec<Reserve>, StoreError>;
+
+    /// Gives back what this term has taken and nobody was called for.
+    async fn unreserve(&self, term: &Term, rows: &[Row]) -> Result<(), StoreError>;
 
     /// Records outcomes; what has moved on is left out.
     async fn record(&self, term: &Term, finished: &[Finished]) -> Result<Vec<Ended>, StoreError>;
@@ -259,6 +285,9 @@ pub trait Store: Send + Sync + 'static {
         term: &Term,
         rows: &[Row],
     ) -> Result<Vec<WebhookDue>, StoreError>;
+
+    /// Gives back webhooks that this term has taken and not sent.
+    async fn unbegin_webhooks(&self, term: &Term, rows: &[Row]) -> Result<(), StoreError>;
 
     /// Keeps the results of webhooks: an error, or none.
     async fn finish_webhooks(

@@ -29,11 +29,20 @@ pub(super) async fn attempt(
     executor: &Executor,
     gate: &LeaderGate,
     reservation: Reservation,
+    asked: BootInstant,
 ) -> Attempted {
     let (row, version) = (reservation.row, reservation.version);
     let needs = executor.time_of_an_attempt();
     let has_time = gate.open_until().is_some_and(|until| until.left() >= needs);
-    let Some(token) = gate.require_leader().ok().filter(|_| has_time) else {
+    // By the database's clock: what it said when the attempt was reserved, and all that has passed since.
+    let now_there = || {
+        let passed = BootInstant::now().since(asked);
+        let passed = SignedDuration::try_from(passed).unwrap_or(SignedDuration::MAX);
+        reservation.started_at.saturating_add(passed).unwrap_or(reservation.started_at)
+    };
+    let deadline = policy::deadline(reservation.contract.policy, reservation.created_at);
+    let is_late = deadline.is_some_and(|deadline| now_there() >= deadline);
+    let Some(token) = gate.require_leader().ok().filter(|_| has_time && !is_late) else {
         return Attempted::Aborted { row, version };
     };
     let began = BootInstant::now();
@@ -42,10 +51,7 @@ pub(super) async fn attempt(
     };
     let took = BootInstant::now().since(began);
     executor.metrics.attempted(counts_as(&outcome), took);
-    // By the database's clock: what it said when the attempt began, and what has passed since.
-    let passed = SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX);
-    let finished_at =
-        reservation.started_at.saturating_add(passed).unwrap_or(reservation.started_at);
+    let finished_at = now_there();
     let next = policy::follow_up(
         &reservation.contract,
         reservation.created_at,

@@ -1,11 +1,15 @@
 //! One term of execution: the loop that owns the schedule.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use tenure::{LeaderGate, Term, election::Tenure, fence::FenceError};
+use tenure::{BootInstant, LeaderGate, Term, election::Tenure, fence::FenceError};
 use tokio::{
     sync::mpsc,
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
     time::{Interval, MissedTickBehavior},
 };
 
@@ -13,12 +17,15 @@ use super::{
     Executor,
     attempt::{Attempted, attempt, status_after},
     clock::DatabaseClock,
+    telling::{Telling, Told},
 };
 use crate::{
     intent::Status,
     policy::Next,
     schedule::{Change, Gathered, Row, Schedule},
-    store::{Ended, Finished, GivenUp, News, Position, Read, Reservation, Reserve, StoreError},
+    store::{
+        Ended, Finished, GivenUp, News, Position, Read, Refreshed, Reservation, Reserve, StoreError,
+    },
 };
 
 /// How many outcomes are recorded together at most.
@@ -34,6 +41,7 @@ pub(super) struct Rebuilt {
     position: Position,
     clock: DatabaseClock,
     news: mpsc::UnboundedReceiver<News>,
+    webhooks: Telling,
 }
 
 impl Rebuilt {
@@ -43,24 +51,25 @@ impl Rebuilt {
         let mut pending = Gathered::default();
         let position = executor.store.pending(&mut |change| pending.add(change)).await?;
         let clock = DatabaseClock::read(executor.store.now().await?);
-        executor.webhooks.take_over(term).await?;
-        Ok(Self { schedule: pending.schedule(), position, clock, news })
+        let webhooks = Telling::take_over(&*executor.store, term).await?;
+        Ok(Self { schedule: pending.schedule(), position, clock, news, webhooks })
     }
 }
 
 /// What runs beside the loop, and what it reports.
-enum Report {
-    Refreshed(Result<Read, StoreError>),
+pub(super) enum Report {
+    Refreshed(Result<Refreshed, StoreError>),
     ReadAgain(Result<Read, StoreError>),
-    Reserved { rows: Vec<Row>, answer: Result<Vec<Reserve>, StoreError> },
+    Reserved { rows: Vec<Row>, asked: BootInstant, answer: Result<Vec<Reserve>, StoreError> },
     Attempted(Attempted),
     Recorded { finished: Vec<Finished>, answer: Result<Vec<Ended>, StoreError> },
+    Webhook(Told),
 }
 
 pub(super) struct TermOfWork {
-    executor: Arc<Executor>,
-    gate: LeaderGate,
-    tenure: Tenure,
+    pub(super) executor: Arc<Executor>,
+    pub(super) gate: LeaderGate,
+    pub(super) tenure: Tenure,
     schedule: Schedule,
     position: Position,
     clock: DatabaseClock,
@@ -69,7 +78,12 @@ pub(super) struct TermOfWork {
     reconcile_due: Interval,
     /// All that was pending at a moment, until a refresh that began after it is done.
     to_reconcile: Option<ToReconcile>,
-    tasks: JoinSet<Report>,
+    pub(super) tasks: JoinSet<Report>,
+    /// Reads that nobody needs once the term is over.
+    reads: Vec<AbortHandle>,
+    pub(super) webhooks: Telling,
+    /// Taken, and nobody was called: given back at the end.
+    uncalled: Vec<Row>,
     /// When each intent under way was submitted, for the time that it took.
     submitted: HashMap<Row, jiff::Timestamp>,
     finished: Vec<Finished>,
@@ -91,7 +105,7 @@ struct ToReconcile {
 }
 
 /// The term cannot go on.
-struct Lost;
+pub(super) struct Lost;
 
 impl TermOfWork {
     pub(super) fn new(
@@ -100,7 +114,7 @@ impl TermOfWork {
         tenure: Tenure,
         rebuilt: Rebuilt,
     ) -> Self {
-        let Rebuilt { schedule, position, clock, news } = rebuilt;
+        let Rebuilt { schedule, position, clock, news, webhooks } = rebuilt;
         let refresh_due = every(executor.pace.refresh_interval);
         let reconcile_due = every(executor.pace.reconcile_interval);
         Self {
@@ -115,6 +129,9 @@ impl TermOfWork {
             reconcile_due,
             to_reconcile: None,
             tasks: JoinSet::new(),
+            reads: Vec::new(),
+            webhooks,
+            uncalled: Vec::new(),
             submitted: HashMap::new(),
             finished: Vec::new(),
             is_refreshing: false,
@@ -133,13 +150,14 @@ impl TermOfWork {
         // Whatever is ready takes its turn: a stream of outcomes must not keep new intents out.
         while !stop.is_cancelled() {
             self.begin_what_is_due();
+            self.begin_webhooks();
             let due = self.next_due();
             tokio::select! {
                 () = stop.cancelled() => {}
                 Some(report) = self.tasks.join_next() => {
-                    let Ok(report) = report else { return };
-                    if self.take_in(report).is_err() {
-                        return;
+                    let taken_in = report.map_err(|_| Lost).and_then(|report| self.take_in(report));
+                    if taken_in.is_err() {
+                        break;
                     }
                 }
                 Some(news) = self.news.recv() => {
@@ -155,20 +173,39 @@ impl TermOfWork {
         self.finish().await;
     }
 
-    /// No new attempt begins; the calls that were sent are awaited, and their outcomes recorded.
+    /// Nothing new begins; the calls that were sent are awaited, and their outcomes recorded.
     async fn finish(&mut self) {
-        while let Some(Ok(report)) = self.tasks.join_next().await {
-            match report {
-                // Taken, and not called: the next leader repeats it.
-                Report::Reserved { .. } | Report::Refreshed(_) | Report::ReadAgain(_) => {}
-                report => {
-                    if self.take_in(report).is_err() {
-                        return;
-                    }
-                }
-            }
+        self.reads.iter().for_each(AbortHandle::abort);
+        loop {
             self.record();
+            self.finish_webhooks();
+            let Some(report) = self.tasks.join_next().await else { break };
+            let taken_in = match report {
+                // Ended above.
+                Err(_) | Ok(Report::Refreshed(_) | Report::ReadAgain(_)) => Ok(()),
+                // Taken, and not called.
+                Ok(Report::Reserved { rows, .. }) => {
+                    self.uncalled.extend(rows);
+                    Ok(())
+                }
+                Ok(report) => self.take_in(report),
+            };
+            if taken_in.is_err() {
+                return;
+            }
         }
+        if let Err(error) = self.give_back().await {
+            self.lost("give back", &error);
+        }
+    }
+
+    /// What was taken and not called is as if it had never been taken.
+    async fn give_back(&mut self) -> Result<(), StoreError> {
+        let rows = std::mem::take(&mut self.uncalled);
+        if !rows.is_empty() {
+            self.executor.store.unreserve(&self.tenure.term, &rows).await?;
+        }
+        self.give_back_webhooks().await
     }
 
     fn next_due(&self) -> Duration {
@@ -183,7 +220,7 @@ impl TermOfWork {
     }
 
     /// Whether the gate is open for as long as an attempt may take.
-    fn has_time(&self) -> bool {
+    pub(super) fn has_time(&self) -> bool {
         let needs = self.executor.time_of_an_attempt();
         self.gate.open_until().is_some_and(|until| until.left() >= needs)
     }
@@ -202,9 +239,10 @@ impl TermOfWork {
         self.is_reserving = true;
         self.busy += rows.len();
         let (executor, term) = (Arc::clone(&self.executor), self.tenure.term.clone());
+        let asked = BootInstant::now();
         self.tasks.spawn(async move {
             let answer = executor.store.reserve(&term, &rows, executor.pace.one_shot).await;
-            Report::Reserved { rows, answer }
+            Report::Reserved { rows, asked, answer }
         });
     }
 
@@ -212,12 +250,13 @@ impl TermOfWork {
         match report {
             Report::Refreshed(read) => self.refreshed(read),
             Report::ReadAgain(read) => self.was_read_again(read),
-            Report::Reserved { rows, answer } => self.reserved(&rows, answer),
+            Report::Reserved { rows, asked, answer } => self.reserved(&rows, asked, answer),
             Report::Attempted(attempted) => {
                 self.attempted(attempted);
                 Ok(())
             }
             Report::Recorded { finished, answer } => self.recorded(&finished, answer),
+            Report::Webhook(told) => self.told(told),
         }
     }
 
@@ -230,12 +269,21 @@ impl TermOfWork {
         self.refreshes += 1;
         self.schedule.begin_look();
         let (executor, position) = (Arc::clone(&self.executor), self.position.clone());
-        self.tasks.spawn(async move { Report::Refreshed(executor.store.refresh(&position).await) });
+        let read = async move { Report::Refreshed(executor.store.refresh(&position).await) };
+        self.read(read);
     }
 
-    fn refreshed(&mut self, read: Result<Read, StoreError>) -> Result<(), Lost> {
+    /// Nobody waits for it when the term ends.
+    fn read(&mut self, read: impl Future<Output = Report> + Send + 'static) {
+        self.reads.retain(|read| !read.is_finished());
+        let handle = self.tasks.spawn(read);
+        self.reads.push(handle);
+    }
+
+    fn refreshed(&mut self, read: Result<Refreshed, StoreError>) -> Result<(), Lost> {
         self.is_refreshing = false;
-        let Read { changes, position } = read.map_err(|error| self.lost("refresh", &error))?;
+        let Refreshed { changes, position, now } =
+            read.map_err(|error| self.lost("refresh", &error))?;
         if position.server != self.position.server {
             tracing::error!(target: "tenure", "the database's history is another: the term ends");
             return Err(Lost);
@@ -245,6 +293,7 @@ impl TermOfWork {
         }
         self.schedule.end_look();
         self.position = position;
+        self.clock = DatabaseClock::read(now);
         self.reconcile();
         self.show();
         if std::mem::take(&mut self.must_refresh) {
@@ -261,7 +310,7 @@ impl TermOfWork {
         self.is_reconciling = true;
         self.schedule.begin_look();
         let executor = Arc::clone(&self.executor);
-        self.tasks.spawn(async move { Report::ReadAgain(executor.store.rebuild().await) });
+        self.read(async move { Report::ReadAgain(executor.store.rebuild().await) });
     }
 
     fn was_read_again(&mut self, read: Result<Read, StoreError>) -> Result<(), Lost> {
@@ -288,26 +337,39 @@ impl TermOfWork {
     fn reserved(
         &mut self,
         rows: &[Row],
+        asked: BootInstant,
         answer: Result<Vec<Reserve>, StoreError>,
     ) -> Result<(), Lost> {
         self.is_reserving = false;
         self.busy -= rows.len();
+        let mut gone: HashSet<_> = rows.iter().copied().collect();
         for reserve in answer.map_err(|error| self.lost("reserve", &error))? {
+            gone.remove(&reserve.row());
             match reserve {
-                Reserve::Ready(reservation) => self.begin(*reservation),
+                Reserve::Ready(reservation) => self.begin(*reservation, asked),
                 Reserve::GivenUp(GivenUp { ended, reason, took }) => {
                     let metrics = &self.executor.metrics;
                     metrics.exhausted(reason);
                     metrics.ended(Status::Exhausted, took.try_into().unwrap_or_default());
                     self.ended(ended);
                 }
-                Reserve::NotNow(change) => self.schedule.done(change),
+                Reserve::NotNow(change) => self.not_now(change),
             }
         }
+        gone.into_iter().for_each(|row| self.schedule.moved_on(row));
         Ok(())
     }
 
-    fn begin(&mut self, reservation: Reservation) {
+    /// By the database's clock it is not due: then that clock is behind what was thought here.
+    fn not_now(&mut self, change: Change) {
+        if let Some(due) = change.due.filter(|due| *due <= self.clock.now()) {
+            self.clock = DatabaseClock::read(due - 1);
+            self.refresh();
+        }
+        self.schedule.done(change);
+    }
+
+    fn begin(&mut self, reservation: Reservation, asked: BootInstant) {
         self.busy += 1;
         self.submitted.insert(reservation.row, reservation.created_at);
         if reservation.is_repeat {
@@ -318,8 +380,9 @@ impl TermOfWork {
         self.clock = DatabaseClock::read(reservation.started_at.as_microsecond());
         self.executor.metrics.inflight.inc();
         let (executor, gate) = (Arc::clone(&self.executor), self.gate.clone());
-        self.tasks
-            .spawn(async move { Report::Attempted(attempt(&executor, &gate, reservation).await) });
+        self.tasks.spawn(async move {
+            Report::Attempted(attempt(&executor, &gate, reservation, asked).await)
+        });
     }
 
     fn attempted(&mut self, attempted: Attempted) {
@@ -331,8 +394,9 @@ impl TermOfWork {
                 self.record();
             }
             Attempted::Aborted { row, version } => {
-                // If the term goes on, it is due again after a renewal.
+                // If the term goes on, it is due again after a renewal; if not, it is given back.
                 self.submitted.remove(&row);
+                self.uncalled.push(row);
                 let due = self.clock.now() + i64::try_from(PAUSE.as_micros()).unwrap_or(0);
                 self.schedule.done(Change { row, version, due: Some(due) });
             }
@@ -363,13 +427,14 @@ impl TermOfWork {
         let ended = answer.map_err(|error| self.lost("record", &error))?;
         let missing = finished.len().saturating_sub(ended.len());
         self.executor.metrics.moved_on.inc_by(missing as u64);
-        let by_row: HashMap<_, _> = finished.iter().map(|done| (done.row, done)).collect();
+        let mut by_row: HashMap<_, _> = finished.iter().map(|done| (done.row, done)).collect();
         for ended in ended {
-            if let Some(done) = by_row.get(&ended.change.row) {
+            if let Some(done) = by_row.remove(&ended.change.row) {
                 self.count(done);
             }
             self.ended(ended);
         }
+        by_row.into_keys().for_each(|row| self.schedule.moved_on(row));
         for done in finished {
             self.submitted.remove(&done.row);
         }
@@ -397,7 +462,7 @@ impl TermOfWork {
     fn ended(&mut self, ended: Ended) {
         self.schedule.done(ended.change);
         if ended.has_webhook {
-            self.executor.webhooks.due(&self.tenure.term, ended.change.row);
+            self.webhooks.add(ended.change.row);
         }
         self.show();
     }
@@ -408,7 +473,7 @@ impl TermOfWork {
     }
 
     /// A refusal deposes, and so does every other error of the store: what it holds is not known.
-    fn lost(&self, what: &str, error: &StoreError) -> Lost {
+    pub(super) fn lost(&self, what: &str, error: &StoreError) -> Lost {
         let sql_error = tenure_database::error::chain(error);
         let is_refusal = matches!(error, StoreError::Fence(FenceError::Refused { .. }));
         let epoch = self.tenure.term.epoch().get();

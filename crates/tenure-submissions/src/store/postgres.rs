@@ -22,8 +22,8 @@ use self::{
     copied::Copied,
 };
 use super::{
-    Each, Ended, Finished, GivenUp, News, OneShot, Position, Read, Reservation, Reserve, Store,
-    StoreError, Stored, Submission, Submitted, WebhookDue,
+    Each, Ended, Finished, GivenUp, News, OneShot, Position, Refreshed, Reservation, Reserve,
+    Store, StoreError, Stored, Submission, Submitted, WebhookDue,
     columns::{OutcomeColumns, exhausted_reason, text_of},
 };
 use crate::{
@@ -38,13 +38,17 @@ const REBUILD: &str = include_str!("../../sql/postgres/schedule/rebuild.sql");
 const REFRESH: &str = include_str!("../../sql/postgres/schedule/refresh.sql");
 const NOW: &str = include_str!("../../sql/postgres/schedule/now.sql");
 const RESERVE: &str = include_str!("../../sql/postgres/execute/reserve.sql");
+const UNRESERVE: &str = include_str!("../../sql/postgres/execute/unreserve.sql");
 const GIVE_UP: &str = include_str!("../../sql/postgres/execute/give_up.sql");
 const LOOK: &str = include_str!("../../sql/postgres/execute/look.sql");
 const RECORD: &str = include_str!("../../sql/postgres/execute/record.sql");
 const PENDING_WEBHOOKS: &str = include_str!("../../sql/postgres/webhook/pending.sql");
 const BEGIN_WEBHOOK: &str = include_str!("../../sql/postgres/webhook/begin.sql");
+const UNBEGIN_WEBHOOK: &str = include_str!("../../sql/postgres/webhook/unbegin.sql");
 const FINISH_WEBHOOK: &str = include_str!("../../sql/postgres/webhook/finish.sql");
 
+/// A server that says nothing for so long, not even that it is there, is gone.
+const SILENCE: Duration = Duration::from_secs(30);
 /// How many rows a refresh reads at once.
 const PAGE: i64 = 5_000;
 /// How many connections the intake and the readers share.
@@ -72,7 +76,8 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// A store whose calls answer within `patience`.
     #[must_use]
-    pub fn new(url: PostgresUrl, patience: Duration) -> Self {
+    pub fn new(url: &PostgresUrl, patience: Duration) -> Self {
+        let url = url.noticing_silence(SILENCE);
         let limit = patience.as_millis();
         let settings = format!(
             "SET synchronous_commit = on; SET statement_timeout = {limit}; \
@@ -141,6 +146,11 @@ impl PostgresStore {
             for row in &ended {
                 answers.push(Reserve::GivenUp(given_up(row)?));
             }
+            // What is over by one reading of the clock may not be by the next.
+            let ended: Vec<Row> = ended.iter().map(|row| row.get("row_number")).collect();
+            let over = seen.iter().filter(|row| row.get("is_over")).map(change);
+            let left = over.filter(|change| !ended.contains(&change.row));
+            answers.extend(left.map(Reserve::NotNow));
         }
         Ok(answers)
     }
@@ -179,8 +189,8 @@ impl Store for PostgresStore {
 
     async fn pending(&self, each: Each<'_>) -> Result<Position, StoreError> {
         let session = self.executor.take(self.deadline()).await?;
+        self.deadline().run(session.batch_execute(ALL_ROWS)).await?;
         let read = async {
-            session.batch_execute(ALL_ROWS).await?;
             let messages = session.copy_out(REBUILD).await?;
             pin_mut!(messages);
             let (mut position, mut is_first) = (Ok(Position::default()), true);
@@ -199,13 +209,14 @@ impl Store for PostgresStore {
         Deadline::after(REBUILD_WITHIN).run(read).await?
     }
 
-    async fn refresh(&self, since: &Position) -> Result<Read, StoreError> {
-        let mut read = Read::default();
+    async fn refresh(&self, since: &Position) -> Result<Refreshed, StoreError> {
+        let mut read = Refreshed::default();
         let mut cursor = (Moment::FIRST, String::new());
         loop {
             let parameters: [&(dyn ToSql + Sync); 4] = [&since.marker, &cursor.0, &cursor.1, &PAGE];
             let page = self.query(&self.executor, REFRESH, &parameters).await?;
             let Some(first) = page.first() else { return Ok(read) };
+            read.now = first.get::<_, Moment>("now").micros();
             // What commits while later pages are read is new to the first page's snapshot.
             if read.position.marker.is_empty() {
                 read.position =
@@ -258,6 +269,10 @@ impl Store for PostgresStore {
             answers.extend(self.left_over(term, &left, repeats).await?);
         }
         Ok(answers)
+    }
+
+    async fn unreserve(&self, term: &Term, rows: &[Row]) -> Result<(), StoreError> {
+        self.fenced(term, UNRESERVE, &[&rows, &term.epoch().get()]).await.map(drop)
     }
 
     async fn record(&self, term: &Term, finished: &[Finished]) -> Result<Vec<Ended>, StoreError> {
@@ -314,6 +329,10 @@ impl Store for PostgresStore {
             })
         };
         taken.iter().map(read).collect()
+    }
+
+    async fn unbegin_webhooks(&self, term: &Term, rows: &[Row]) -> Result<(), StoreError> {
+        self.fenced(term, UNBEGIN_WEBHOOK, &[&rows]).await.map(drop)
     }
 
     async fn finish_webhooks(

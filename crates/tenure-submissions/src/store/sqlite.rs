@@ -24,8 +24,8 @@ use tokio::sync::mpsc;
 
 use self::columns::{attempt, change, intent};
 use super::{
-    Each, Ended, Finished, News, OneShot, Position, Read, Reserve, Store, StoreError, Stored,
-    Submission, Submitted, WebhookDue,
+    Each, Ended, Finished, News, OneShot, Position, Read, Refreshed, Reserve, Store, StoreError,
+    Stored, Submission, Submitted, WebhookDue,
     batch::Batch,
     columns::{ContractColumns, IntentColumns, unreadable},
 };
@@ -54,7 +54,9 @@ const REBUILD_WITHIN: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug)]
 pub struct SqliteStore {
     path: PathBuf,
-    /// All that is written, one transaction after the other: the file takes one at a time anyway.
+    /// What clients write.
+    intake: FileThread,
+    /// What the leader writes: it never stands behind what a client sends.
     writer: FileThread,
     /// What the leader reads.
     executor: FileThread,
@@ -83,11 +85,9 @@ impl<'t> Writing<'t> {
 impl SqliteStore {
     /// A store in a file whose schema is there, and whose calls answer within `patience`.
     pub fn open(path: &Path, patience: Duration) -> Result<Self, DatabaseError> {
-        let thread = || {
-            FileThread::start(sqlite::open(path, patience)?).map_err(|_| DatabaseError::ThreadEnded)
-        };
-        let (writer, executor, clients) = (thread()?, thread()?, thread()?);
-        Ok(Self { path: path.to_owned(), writer, executor, clients, patience })
+        let start = || thread(path, patience);
+        let (intake, writer, executor, clients) = (start()?, start()?, start()?, start()?);
+        Ok(Self { path: path.to_owned(), intake, writer, executor, clients, patience })
     }
 
     async fn on<T: Send + 'static>(
@@ -114,6 +114,10 @@ impl SqliteStore {
         });
         written.await
     }
+}
+
+fn thread(path: &Path, patience: Duration) -> Result<FileThread, DatabaseError> {
+    FileThread::start(sqlite::open(path, patience)?).map_err(|_| DatabaseError::ThreadEnded)
 }
 
 fn insert(writing: &Writing<'_>, one: &Submission) -> Result<Option<Row>, rusqlite::Error> {
@@ -185,6 +189,10 @@ fn stand(file: &Connection) -> Result<(i64, String), StoreError> {
     Ok(stand.query_row([], |row| Ok((row.get("number")?, row.get("file")?)))?)
 }
 
+fn now(file: &Connection) -> Result<Micros, StoreError> {
+    Ok(file.prepare_cached(NOW)?.query_row([], |row| row.get(0))?)
+}
+
 fn rebuild(file: &mut Connection) -> Result<Read, StoreError> {
     // One transaction sees one moment.
     let transaction = file.transaction()?;
@@ -194,7 +202,7 @@ fn rebuild(file: &mut Connection) -> Result<Read, StoreError> {
     Ok(Read { changes, position: Position { marker: number.to_string(), server } })
 }
 
-fn refresh(file: &mut Connection, since: &Position) -> Result<Read, StoreError> {
+fn refresh(file: &mut Connection, since: &Position) -> Result<Refreshed, StoreError> {
     let since: i64 = since.marker.parse().map_err(|_| unreadable("a position of another kind"))?;
     let transaction = file.transaction()?;
     let (number, mut server) = stand(&transaction)?;
@@ -202,7 +210,7 @@ fn refresh(file: &mut Connection, since: &Position) -> Result<Read, StoreError> 
         // Somebody has put an older copy in its place.
         server.push_str(" restored");
     }
-    let mut read = Read::default();
+    let mut read = Refreshed { now: now(&transaction)?, ..Refreshed::default() };
     let mut cursor = (i64::MIN, String::new());
     loop {
         let mut query = transaction.prepare_cached(REFRESH)?;
@@ -229,7 +237,7 @@ fn refresh(file: &mut Connection, since: &Position) -> Result<Read, StoreError> 
 impl Store for SqliteStore {
     async fn submit(&self, batch: &[Submission]) -> Result<Vec<Submitted>, StoreError> {
         let (ours, path) = (batch.to_vec(), self.path.clone());
-        let stored = self.on(&self.writer, move |file| {
+        let stored = self.on(&self.intake, move |file| {
             let answers = submit(file, &ours)?;
             sqlite::announce(&path);
             Ok(answers)
@@ -268,19 +276,21 @@ impl Store for SqliteStore {
     }
 
     async fn pending(&self, each: Each<'_>) -> Result<Position, StoreError> {
+        // On a connection of its own: it may take long, and refreshes go on meanwhile.
         let deadline = Deadline::after(REBUILD_WITHIN);
-        let read = self.executor.call(deadline, |file| Ok(rebuild(file))).await??;
+        let reader = thread(&self.path, self.patience)?;
+        let read = reader.call(deadline, |file| Ok(rebuild(file))).await??;
         read.changes.into_iter().for_each(each);
         Ok(read.position)
     }
 
-    async fn refresh(&self, since: &Position) -> Result<Read, StoreError> {
+    async fn refresh(&self, since: &Position) -> Result<Refreshed, StoreError> {
         let since = since.clone();
         self.on(&self.executor, move |file| refresh(file, &since)).await
     }
 
     async fn now(&self) -> Result<Micros, StoreError> {
-        self.on(&self.executor, |file| Ok(file.query_row(NOW, [], |row| row.get(0))?)).await
+        self.on(&self.executor, |file| now(file)).await
     }
 
     async fn reserve(
@@ -296,6 +306,14 @@ impl Store for SqliteStore {
                 .collect()
         });
         reserved.await
+    }
+
+    async fn unreserve(&self, term: &Term, rows: &[Row]) -> Result<(), StoreError> {
+        let (rows, epoch) = (rows.to_vec(), term.epoch().get());
+        let given_back = self.fenced(term, move |writing| {
+            rows.iter().try_for_each(|row| execute::unreserve(writing, *row, epoch))
+        });
+        given_back.await
     }
 
     async fn record(&self, term: &Term, finished: &[Finished]) -> Result<Vec<Ended>, StoreError> {
@@ -331,6 +349,14 @@ impl Store for SqliteStore {
             rows.iter().filter_map(|row| webhooks::begin(writing, *row).transpose()).collect()
         });
         begun.await
+    }
+
+    async fn unbegin_webhooks(&self, term: &Term, rows: &[Row]) -> Result<(), StoreError> {
+        let rows = rows.to_vec();
+        let given_back = self.fenced(term, move |writing| {
+            rows.iter().try_for_each(|row| webhooks::unbegin(writing, *row))
+        });
+        given_back.await
     }
 
     async fn finish_webhooks(

@@ -20,12 +20,24 @@ pub struct Call {
     pub body: Vec<u8>,
 }
 
+/// One webhook, as it came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hook {
+    pub event_id: String,
+    pub event_type: String,
+    pub signature: Option<String>,
+    pub body: Value,
+}
+
 const PERMITS: usize = 1_000_000;
 
 type Answers = Box<dyn Fn(&Call) -> (u16, Value) + Send + Sync>;
 
 struct Memory {
     calls: Mutex<Vec<Call>>,
+    webhooks: Mutex<Vec<Hook>>,
+    /// How many webhooks may be answered.
+    hook_permits: Semaphore,
     answers: Mutex<Answers>,
     /// How many requests may be answered: a gateway can be made to wait.
     permits: Semaphore,
@@ -43,12 +55,15 @@ impl Gateway {
         let accepts: Answers = Box::new(|_| (200, json!({"status": "accepted"})));
         let memory = Arc::new(Memory {
             calls: Mutex::default(),
+            webhooks: Mutex::default(),
+            hook_permits: Semaphore::new(PERMITS),
             answers: Mutex::new(accepts),
             permits: Semaphore::new(PERMITS),
         });
         let routes = Router::new()
             .route("/sms/send", post(answer))
             .route("/push/send", post(answer))
+            .route("/told", post(told))
             .with_state(Arc::clone(&memory));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -70,9 +85,35 @@ impl Gateway {
         self.memory.permits.add_permits(PERMITS);
     }
 
+    pub fn webhooks(&self) -> Vec<Hook> {
+        self.memory.webhooks.lock().unwrap().clone()
+    }
+
+    /// From now on webhooks are not answered, until [`Gateway::answer_webhooks`].
+    pub async fn hold_webhooks(&self) {
+        let all = self.memory.hook_permits.available_permits();
+        self.memory.hook_permits.acquire_many(u32::try_from(all).unwrap()).await.unwrap().forget();
+    }
+
+    pub fn answer_webhooks(&self) {
+        self.memory.hook_permits.add_permits(PERMITS);
+    }
+
     pub fn calls(&self) -> Vec<Call> {
         self.memory.calls.lock().unwrap().clone()
     }
+}
+
+async fn told(State(memory): State<Arc<Memory>>, headers: HeaderMap, body: Bytes) -> StatusCode {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+    memory.webhooks.lock().unwrap().push(Hook {
+        event_id: text("x-setu-event-id").unwrap(),
+        event_type: text("x-setu-event-type").unwrap(),
+        signature: text("x-setu-signature"),
+        body: serde_json::from_slice(&body).unwrap(),
+    });
+    let _permit = memory.hook_permits.acquire().await.unwrap();
+    StatusCode::NO_CONTENT
 }
 
 async fn answer(

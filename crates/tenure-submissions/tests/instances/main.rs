@@ -9,3 +9,4 @@ mod gateway;
 mod lasting;
 mod must_exist;
 mod tampered;
+mod told;

@@ -83,7 +83,7 @@ async fn no_execution_without_leadership(scene: Scene) {
     eventually_true("the leader has begun one", secs(10), async || calls() == 1).await;
 
     let store = scene.store();
-    let webhooks = Webhooks::start(Arc::clone(&store), secs(1)).unwrap();
+    let webhooks = Webhooks::new(secs(1)).unwrap();
     let pace = Pace {
         concurrency: 16,
         refresh_interval: Duration::from_millis(50),

@@ -118,8 +118,14 @@ impl Scene {
             target("three", r#""policy": "max_attempts", "maxAttempts": 3"#),
             target("once", r#""policy": "one_shot""#),
             target("minute", r#""policy": "deadline", "maxAcceptanceSeconds": 60"#),
+            target(
+                "told",
+                &format!(r#""policy": "one_shot", "webhook": {{"url": "{gateway}/told"}}"#),
+            ),
         ];
-        Registry::parse(&format!(r#"{{"targets": [{}]}}"#, targets.join(","))).unwrap()
+        let targets = targets.join(",");
+        let registry = format!(r#"{{"allowUnsignedWebhooks": true, "targets": [{targets}]}}"#);
+        Registry::parse(&registry).unwrap()
     }
 
     pub fn store(&self) -> Arc<dyn Store> {

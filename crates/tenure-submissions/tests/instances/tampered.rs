@@ -11,8 +11,8 @@ use tenure_submissions::{
     intent::AttemptView,
     schedule::{Micros, Row},
     store::{
-        Each, Ended, Finished, News, OneShot, Position, Read, Reserve, Store, StoreError, Stored,
-        Submission, Submitted, WebhookDue,
+        Each, Ended, Finished, News, OneShot, Position, Refreshed, Reserve, Store, StoreError,
+        Stored, Submission, Submitted, WebhookDue,
     },
 };
 use tokio::sync::{Semaphore, mpsc};
@@ -65,7 +65,7 @@ impl Store for Tampered {
         self.store.pending(each).await
     }
 
-    async fn refresh(&self, since: &Position) -> Result<Read, StoreError> {
+    async fn refresh(&self, since: &Position) -> Result<Refreshed, StoreError> {
         let mut read = self.store.refresh(since).await?;
         let hidden = self.hidden.lock().unwrap();
         read.changes.retain(|change| !hidden.contains(&change.row));
@@ -83,6 +83,10 @@ impl Store for Tampered {
         one_shot: OneShot,
     ) -> Result<Vec<Reserve>, StoreError> {
         self.store.reserve(term, rows, one_shot).await
+    }
+
+    async fn unreserve(&self, term: &Term, rows: &[Row]) -> Result<(), StoreError> {
+        self.store.unreserve(term, rows).await
     }
 
     async fn record(&self, term: &Term, finished: &[Finished]) -> Result<Vec<Ended>, StoreError> {
@@ -103,6 +107,10 @@ impl Store for Tampered {
         rows: &[Row],
     ) -> Result<Vec<WebhookDue>, StoreError> {
         self.store.begin_webhooks(term, rows).await
+    }
+
+    async fn unbegin_webhooks(&self, term: &Term, rows: &[Row]) -> Result<(), StoreError> {
+        self.store.unbegin_webhooks(term, rows).await
     }
 
     async fn finish_webhooks(

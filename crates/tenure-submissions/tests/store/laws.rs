@@ -20,6 +20,8 @@ macro_rules! every_law {
             what_is_not_due_by_the_databases_clock_is_not_taken,
             an_intent_whose_deadline_has_passed_is_ended_and_never_begun,
             a_one_shot_of_a_dead_leader_is_given_up_where_that_is_asked_for,
+            what_is_given_back_was_never_taken,
+            an_id_that_was_deleted_begins_anew,
             a_text_that_is_too_long_is_cut,
             a_webhook_is_begun_once_and_its_result_kept,
             every_write_sets_last_modified_at,
@@ -43,7 +45,7 @@ use tenure_submissions::{
     contract::{Contract, Policy, Webhook},
     intent::{ExhaustedReason, Status},
     policy::{Next, Outcome},
-    store::{OneShot, Reserve, StoreError, Submitted},
+    store::{OneShot, Reservation, Reserve, StoreError, Submitted},
 };
 
 use crate::scene::{
@@ -206,6 +208,8 @@ pub async fn a_stale_term_writes_nothing(backend: &dyn Backend) {
     let store = backend.store();
     refused(store.reserve(&stale, &[stored.row], OneShot::Repeat).await.map(drop));
     refused(store.record(&stale, &[accepted(&reservation)]).await.map(drop));
+    refused(store.unbegin_webhooks(&stale, &[stored.row]).await);
+    refused(store.unreserve(&stale, &[stored.row]).await);
     refused(store.begin_webhooks(&stale, &[stored.row]).await.map(drop));
     refused(store.finish_webhooks(&stale, &[(stored.row, None)]).await);
     assert_eq!(store.find(&["a"]).await.unwrap()[0].view.status, Status::Pending);
@@ -296,6 +300,31 @@ pub async fn a_one_shot_of_a_dead_leader_is_given_up_where_that_is_asked_for(
     }
 }
 
+/// A leader that stops in order leaves nothing behind that the next one would take for a call.
+pub async fn what_is_given_back_was_never_taken(backend: &dyn Backend) {
+    let (store, one_shot) = (backend.store(), contract(Policy::OneShot));
+    let first = backend.term().await;
+    let stored = submit(backend, with_contract("a", "1", &one_shot)).await;
+    reserve(backend, &first, stored.row).await;
+    store.unreserve(&first, &[stored.row]).await.unwrap();
+    let second = backend.term().await;
+    let answer = store.reserve(&second, &[stored.row], OneShot::GiveUp).await.unwrap().remove(0);
+    let Reserve::Ready(ready) = answer else { panic!("{answer:?}") };
+    assert_eq!((ready.number, ready.is_repeat), (1, false));
+}
+
+pub async fn an_id_that_was_deleted_begins_anew(backend: &dyn Backend) {
+    let term = backend.term().await;
+    for _ in 0..2 {
+        let stored = submit(backend, submission("a", "1")).await;
+        let reservation = reserve(backend, &term, stored.row).await;
+        let ended = backend.store().record(&term, &[accepted(&reservation)]).await.unwrap();
+        assert_eq!(ended.len(), 1);
+        backend.delete(stored.row).await;
+        assert!(backend.store().attempts("a").await.unwrap().is_empty(), "they went with it");
+    }
+}
+
 pub async fn a_text_that_is_too_long_is_cut(backend: &dyn Backend) {
     let term = backend.term().await;
     let stored = submit(backend, submission("a", "1")).await;
@@ -333,6 +362,8 @@ pub async fn a_webhook_is_begun_once_and_its_result_kept(backend: &dyn Backend) 
         (Status::Accepted, told().webhook.as_ref())
     );
     assert!(store.begin_webhooks(&term, &[stored.row]).await.unwrap().is_empty(), "once");
+    store.unbegin_webhooks(&term, &[stored.row]).await.unwrap();
+    assert_eq!(store.begin_webhooks(&term, &[stored.row]).await.unwrap().len(), 1, "given back");
     assert_eq!(store.pending_webhooks(0, 10).await.unwrap(), [(stored.row, true)]);
     store.finish_webhooks(&term, &[(stored.row, Some("refused".to_owned()))]).await.unwrap();
     assert!(store.pending_webhooks(0, 10).await.unwrap().is_empty());
@@ -352,10 +383,17 @@ pub async fn every_write_sets_last_modified_at(backend: &dyn Backend) {
     before = moved(backend, stored.row, before, "record, to be tried again").await;
     let reservation = reserve(backend, &term, stored.row).await;
     before = moved(backend, stored.row, before, "reserve again").await;
+    store.unreserve(&term, &[stored.row]).await.unwrap();
+    before = moved(backend, stored.row, before, "unreserve").await;
+    let reservation =
+        Reservation { number: reserve(backend, &term, stored.row).await.number, ..reservation };
     let _ = store.record(&term, &[accepted(&reservation)]).await.unwrap();
     before = moved(backend, stored.row, before, "record, terminal").await;
     let _ = store.begin_webhooks(&term, &[stored.row]).await.unwrap();
     before = moved(backend, stored.row, before, "begin_webhooks").await;
+    store.unbegin_webhooks(&term, &[stored.row]).await.unwrap();
+    before = moved(backend, stored.row, before, "unbegin_webhooks").await;
+    let _ = store.begin_webhooks(&term, &[stored.row]).await.unwrap();
     store.finish_webhooks(&term, &[(stored.row, None)]).await.unwrap();
     moved(backend, stored.row, before, "finish_webhooks").await;
 
@@ -390,8 +428,12 @@ pub async fn every_write_is_brought_by_a_refresh(backend: &dyn Backend) {
     let deadline = Arc::new(Contract { webhook: told().webhook.clone(), ..(*deadline).clone() });
     let row = submit(backend, with_contract("a", "1", &deadline)).await.row;
     brought(row, "submit").await;
-    let reservation = reserve(backend, &term, row).await;
+    reserve(backend, &term, row).await;
     brought(row, "reserve").await;
+    store.unreserve(&term, &[row]).await.unwrap();
+    brought(row, "unreserve").await;
+    let reservation = reserve(backend, &term, row).await;
+    brought(row, "reserve again").await;
     let _ = store.record(&term, &[failed(&reservation, Timestamp::UNIX_EPOCH)]).await.unwrap();
     brought(row, "record").await;
     backend.age(row, 61).await;
@@ -399,6 +441,10 @@ pub async fn every_write_is_brought_by_a_refresh(backend: &dyn Backend) {
     brought(row, "expire").await;
     let _ = store.begin_webhooks(&term, &[row]).await.unwrap();
     brought(row, "begin_webhooks").await;
+    store.unbegin_webhooks(&term, &[row]).await.unwrap();
+    brought(row, "unbegin_webhooks").await;
+    let _ = store.begin_webhooks(&term, &[row]).await.unwrap();
+    brought(row, "begin_webhooks again").await;
     store.finish_webhooks(&term, &[(row, None)]).await.unwrap();
     brought(row, "finish_webhooks").await;
 }

@@ -43,7 +43,7 @@ impl OnPostgres {
             migrate::postgres::migrate(&mut client, schema::COMPONENT, &schema::POSTGRES);
         migrated.await.unwrap();
         let url: PostgresUrl = postgres.url().parse().unwrap();
-        let store = PostgresStore::new(url.clone(), secs(10));
+        let store = PostgresStore::new(&url, secs(10));
         Self { _postgres: postgres, url, client, store, terms: AtomicI64::new(0) }
     }
 }
@@ -55,7 +55,7 @@ impl Backend for OnPostgres {
     }
 
     fn another(&self) -> Arc<dyn Store> {
-        Arc::new(PostgresStore::new(self.url.clone(), secs(10)))
+        Arc::new(PostgresStore::new(&self.url, secs(10)))
     }
 
     /// Wins the lease, which the one before gives up, and raises the fence.
@@ -90,6 +90,11 @@ impl Backend for OnPostgres {
         let update = "UPDATE submission_intents
                       SET created_at = created_at - $2 * interval '1 second' WHERE row_number = $1";
         self.client.execute(update, &[&row, &(seconds as f64)]).await.unwrap();
+    }
+
+    async fn delete(&self, row: Row) {
+        let delete = "DELETE FROM submission_intents WHERE row_number = $1";
+        self.client.execute(delete, &[&row]).await.unwrap();
     }
 
     async fn store_late(&self, id: &str) -> Box<dyn Commit> {

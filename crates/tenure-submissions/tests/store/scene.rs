@@ -30,6 +30,9 @@ pub trait Backend: Send + Sync {
     /// Moves the creation of an intent into the past.
     async fn age(&self, row: Row, seconds: i64);
 
+    /// Removes an intent, as an operator does with old ones.
+    async fn delete(&self, row: Row);
+
     /// Stores an intent in a transaction that is committed only when this is awaited again.
     async fn store_late(&self, id: &str) -> Box<dyn Commit>;
 }

@@ -93,6 +93,11 @@ impl Backend for OnSqlite {
         self.file().execute(update, (row, seconds)).unwrap();
     }
 
+    async fn delete(&self, row: Row) {
+        let delete = "DELETE FROM submission_intents WHERE row_number = ?";
+        self.file().execute(delete, [row]).unwrap();
+    }
+
     /// A file has one writer: whoever begins to write late can only commit late.
     async fn store_late(&self, id: &str) -> Box<dyn Commit> {
         Box::new(Late { store: self.another(), id: id.to_owned() })

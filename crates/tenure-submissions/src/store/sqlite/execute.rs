@@ -14,6 +14,7 @@ use crate::{
 
 const LOOK: &str = include_str!("../../../sql/sqlite/execute/look.sql");
 const RESERVE: &str = include_str!("../../../sql/sqlite/execute/reserve.sql");
+const UNRESERVE: &str = include_str!("../../../sql/sqlite/execute/unreserve.sql");
 const GIVE_UP: &str = include_str!("../../../sql/sqlite/execute/give_up.sql");
 const APPEND_UNKNOWN: &str = include_str!("../../../sql/sqlite/execute/append_unknown.sql");
 const RECORD: &str = include_str!("../../../sql/sqlite/execute/record.sql");
@@ -116,6 +117,14 @@ fn give_up(writing: &Writing<'_>, row: Row) -> Result<GivenUp, StoreError> {
         reason: exhausted_reason(&line.get::<_, String>("exhausted_reason")?)?,
         took: completed_at.duration_since(created_at),
     })
+}
+
+/// Gives an intent back.
+pub(super) fn unreserve(writing: &Writing<'_>, row: Row, epoch: i64) -> Result<(), StoreError> {
+    writing.transaction.prepare_cached(UNRESERVE)?.execute(named_params! {
+        ":row_number": row, ":epoch": epoch, ":now": writing.now, ":number": writing.number,
+    })?;
+    Ok(())
 }
 
 /// Records an outcome; `None` when its intent has moved on.

@@ -15,6 +15,7 @@ use crate::{
 };
 
 const BEGIN: &str = include_str!("../../../sql/sqlite/webhook/begin.sql");
+const UNBEGIN: &str = include_str!("../../../sql/sqlite/webhook/unbegin.sql");
 const FINISH: &str = include_str!("../../../sql/sqlite/webhook/finish.sql");
 
 /// Takes a webhook; `None` when somebody began before.
@@ -30,6 +31,14 @@ pub(super) fn begin(writing: &Writing<'_>, row: Row) -> Result<Option<WebhookDue
         webhook: webhook(line)?,
         occurred_at: timestamp(line.get("webhook_attempted_at")?)?,
     }))
+}
+
+/// Gives a webhook back.
+pub(super) fn unbegin(writing: &Writing<'_>, row: Row) -> Result<(), StoreError> {
+    writing.transaction.prepare_cached(UNBEGIN)?.execute(named_params! {
+        ":row_number": row, ":now": writing.now, ":number": writing.number,
+    })?;
+    Ok(())
 }
 
 /// Keeps a result: an error, or none.
