@@ -44,9 +44,13 @@ impl Submissions {
     /// Serves until it is told to stop; then all that was begun is finished and recorded.
     pub async fn run(self) -> Result<()> {
         let (token, is_open) = (self.http.token.clone(), self.allow_unauthenticated);
-        let server = self.http.bind().await?;
+        // Whoever may submit may not drain: the token is for /v1 and /ui alone.
+        let server = Http { token: None, ..self.http }.bind().await?;
         refuse_open(&server, token.is_some() || is_open)?;
         database::prepare(&self.db, &[ENGINE, SUBMISSIONS]).await?;
+        for (target, variable) in self.registry.missing_variables() {
+            tracing::warn!(target: "tenure", submission_target = target, variable, "webhook_variable_not_set");
+        }
         let holder = self.holder_id.unwrap_or_else(HolderId::fresh);
         let builder = contender(&self.db, Candidate::new(self.lease_name, holder), self.timing)?;
         let facts = vec![
@@ -69,6 +73,7 @@ async fn finish(mut instance: Instance, shown: Shown, end_with_stdin: bool) -> R
     let stdin_ended = stdin_ended(end_with_stdin);
     let (mut terminated, mut interrupted) =
         (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let waiters = instance.waiters.clone();
     tokio::select! {
         ended = instance.ended() => {
             shown.stop().await;
@@ -79,6 +84,8 @@ async fn finish(mut instance: Instance, shown: Shown, end_with_stdin: bool) -> R
         _ = interrupted.recv() => {}
         Ok(()) = stdin_ended => {}
     }
+    // Whoever waits for an outcome is answered with what there is.
+    waiters.close();
     shown.stop().await;
     Ok(instance.stop().await?)
 }

@@ -7,7 +7,7 @@ use reqwest::{Client, Response, header};
 use serde::Deserialize;
 use tenure::{LeaderGate, LeaderToken, NotLeader};
 
-use crate::{policy::Outcome, store::Reservation};
+use crate::{object::Object, policy::Outcome, store::Reservation};
 
 /// The largest answer that is read.
 const LARGEST_ANSWER: usize = 64 * 1024;
@@ -71,7 +71,7 @@ impl Gateway {
 }
 
 /// A header takes visible ASCII and Latin; whatever else an id has is written as a URL would.
-fn key_of(key: &str) -> String {
+pub(crate) fn key_of(key: &str) -> String {
     let mut safe = String::with_capacity(key.len());
     for character in key.chars() {
         match character {
@@ -106,7 +106,7 @@ async fn outcome(answer: Response) -> Outcome {
         Err(error) => return failed(None, format!("decode gateway response: {error}")),
     };
     let answer: Answer = match serde_json::from_slice(&body) {
-        Ok(answer) => answer,
+        Ok(Object(answer)) => answer,
         Err(error) => return failed(None, format!("decode gateway response: {error}")),
     };
     let present = |text: Option<String>| text.filter(|text| !text.is_empty());

@@ -13,10 +13,13 @@ use std::sync::Arc;
 use axum::{
     Json, Router,
     body::Bytes,
-    extract::{DefaultBodyLimit, Path, RawQuery, State, rejection::BytesRejection},
+    extract::{
+        DefaultBodyLimit, Path, RawQuery, State,
+        rejection::{BytesRejection, PathRejection},
+    },
     http::StatusCode,
     middleware,
-    routing::{get, post},
+    routing::{any, get, post},
 };
 use sha2::{Digest, Sha256};
 use tenure_http::Token;
@@ -57,6 +60,7 @@ pub fn routes(instance: &Instance, token: Option<Token>) -> Router {
         .route("/v1/intents", post(submit))
         .route("/v1/intents/{intentId}", get(intent))
         .route("/v1/intents/{intentId}/history", get(history))
+        .route("/v1/{*other}", any(async || ApiError::no_such_path()))
         .method_not_allowed_fallback(async || ApiError::method_not_allowed())
         .layer(DefaultBodyLimit::max(LARGEST_REQUEST));
     let ui = Router::new()
@@ -146,8 +150,9 @@ async fn submit(
 )]
 async fn intent(
     State(api): State<Arc<Api>>,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<IntentView>, ApiError> {
+    let Path(id) = id.map_err(|_| ApiError::not_found(""))?;
     find(&*api.store, &id).await.map(Json)
 }
 
@@ -165,8 +170,9 @@ async fn intent(
 )]
 async fn history(
     State(api): State<Arc<Api>>,
-    Path(id): Path<String>,
+    id: Result<Path<String>, PathRejection>,
 ) -> Result<Json<HistoryView>, ApiError> {
+    let Path(id) = id.map_err(|_| ApiError::not_found(""))?;
     history_of(&*api.store, &id).await.map(Json)
 }
 

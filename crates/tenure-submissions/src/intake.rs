@@ -25,6 +25,9 @@ impl Default for Grouping {
     }
 }
 
+/// How many bytes of payloads are written together: nobody waits long behind them.
+const LARGEST_WRITE: usize = 4 * 1024 * 1024;
+
 type Answer = oneshot::Sender<Result<Submitted, Arc<StoreError>>>;
 
 /// Where requests hand in what they want stored.
@@ -71,8 +74,22 @@ async fn gather(
     }
 }
 
+/// In parts that the database takes in one bite.
 async fn write(store: &dyn Store, metrics: &Metrics, batch: Vec<(Submission, Answer)>) {
-    let (submissions, answers): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
+    let (mut part, mut bytes) = (Vec::new(), 0);
+    for one in batch {
+        bytes += one.0.payload.len();
+        if bytes > LARGEST_WRITE && !part.is_empty() {
+            write_part(store, metrics, std::mem::take(&mut part)).await;
+            bytes = one.0.payload.len();
+        }
+        part.push(one);
+    }
+    write_part(store, metrics, part).await;
+}
+
+async fn write_part(store: &dyn Store, metrics: &Metrics, part: Vec<(Submission, Answer)>) {
+    let (submissions, answers): (Vec<_>, Vec<_>) = part.into_iter().unzip();
     match store.submit(&submissions).await {
         Ok(submitted) => {
             for (answer, submitted) in answers.into_iter().zip(submitted) {

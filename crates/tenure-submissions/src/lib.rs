@@ -15,6 +15,7 @@ pub mod http;
 pub mod instance;
 pub mod intake;
 pub mod intent;
+mod object;
 pub mod observe;
 pub mod policy;
 pub mod registry;

@@ -10,6 +10,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::contract::{Contract, GatewayType, Policy, Webhook};
+use crate::object::Object;
 
 /// All targets, by name.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +56,7 @@ pub enum RegistryError {
 struct WrittenRegistry {
     #[serde(default)]
     allow_unsigned_webhooks: bool,
-    targets: Vec<WrittenTarget>,
+    targets: Vec<Object<WrittenTarget>>,
 }
 
 #[derive(Deserialize)]
@@ -68,7 +69,7 @@ struct WrittenTarget {
     max_acceptance_seconds: Option<i64>,
     max_attempts: Option<i32>,
     terminal_outcomes: Vec<String>,
-    webhook: Option<WrittenWebhook>,
+    webhook: Option<Object<WrittenWebhook>>,
 }
 
 #[derive(Deserialize)]
@@ -99,19 +100,17 @@ impl Registry {
             text.lines().map(|line| if line.trim_start().starts_with('#') { "" } else { line });
         let text = lines.collect::<Vec<_>>().join("\n");
         let mut reader = serde_json::Deserializer::from_str(&text);
-        let written: WrittenRegistry =
-            serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-                RegistryError::Malformed {
-                    place: error.path().to_string(),
-                    reason: error.inner().to_string(),
-                }
+        let Object::<WrittenRegistry>(written) = serde_path_to_error::deserialize(&mut reader)
+            .map_err(|error| RegistryError::Malformed {
+                place: error.path().to_string(),
+                reason: error.inner().to_string(),
             })?;
         reader.end().map_err(|error| RegistryError::Malformed {
             place: ".".to_owned(),
             reason: error.to_string(),
         })?;
         let mut targets = BTreeMap::new();
-        for (at, target) in written.targets.into_iter().enumerate() {
+        for (at, Object(target)) in written.targets.into_iter().enumerate() {
             let place = Place(format!("targets[{at}]"));
             let name = target.submission_target.trim().to_owned();
             if name.is_empty() {
@@ -129,6 +128,18 @@ impl Registry {
     #[must_use]
     pub fn contract(&self, target: &str) -> Option<Arc<Contract>> {
         self.targets.get(target).cloned()
+    }
+
+    /// The variables that webhooks need and that are not set, with the target that needs each.
+    pub fn missing_variables(&self) -> impl Iterator<Item = (&str, &str)> {
+        let webhooks = self.targets.iter().filter_map(|(target, contract)| {
+            contract.webhook.as_ref().map(|webhook| (target.as_str(), webhook))
+        });
+        let needed = webhooks.flat_map(|(target, webhook)| {
+            let names = webhook.headers_env.values().chain(&webhook.secret_env);
+            names.map(move |name| (target, name.as_str()))
+        });
+        needed.filter(|(_, name)| std::env::var(name).unwrap_or_default().is_empty())
     }
 
     /// The names of all targets, in order.
@@ -166,13 +177,19 @@ impl WrittenTarget {
                 &format!("is {:?}, and must be sms or push", self.gateway_type),
             )
         })?;
-        check_url(place, "gatewayUrl", &self.gateway_url)?;
+        let gateway_url = self.gateway_url.trim();
+        check_url(place, "gatewayUrl", gateway_url)?;
+        if gateway_url.contains(['?', '#']) {
+            let why = "must end with a path: what is called is below it";
+            return Err(place.refuse("gatewayUrl", why));
+        }
         let policy = self.policy(place)?;
         check_outcomes(place, gateway_type, &self.terminal_outcomes)?;
-        let webhook = self.webhook.map(|webhook| webhook.meaning(place, unsigned)).transpose()?;
+        let webhook =
+            self.webhook.map(|Object(webhook)| webhook.meaning(place, unsigned)).transpose()?;
         Ok(Contract {
             gateway_type,
-            gateway_url: self.gateway_url.trim_end_matches('/').to_owned(),
+            gateway_url: gateway_url.trim_end_matches('/').to_owned(),
             policy,
             terminal_outcomes: self.terminal_outcomes,
             webhook,
@@ -224,9 +241,13 @@ impl WrittenWebhook {
             let why = "is missing: name the variable with the secret, or set allowUnsignedWebhooks";
             return Err(place.refuse("webhook.secretEnv", why));
         }
-        for name in self.headers.keys().chain(self.headers_env.keys()) {
-            if reqwest::header::HeaderName::from_bytes(name.as_bytes()).is_err() {
-                return Err(place.refuse("webhook.headers", &format!("{name:?} is no header")));
+        for (field, headers) in
+            [("webhook.headers", &self.headers), ("webhook.headersEnv", &self.headers_env)]
+        {
+            for name in headers.keys() {
+                if reqwest::header::HeaderName::from_bytes(name.as_bytes()).is_err() {
+                    return Err(place.refuse(field, &format!("{name:?} is no header")));
+                }
             }
         }
         for (name, value) in &self.headers {

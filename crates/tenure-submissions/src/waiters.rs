@@ -25,6 +25,7 @@ struct Waiting {
     waiting: HashMap<Row, Vec<oneshot::Sender<()>>>,
     done: VecDeque<Row>,
     is_done: HashSet<Row>,
+    is_closed: bool,
 }
 
 impl Waiters {
@@ -45,14 +46,18 @@ impl Waiters {
     pub async fn wait(&self, store: &dyn Store, stored: Stored, within: Duration) -> Stored {
         let deadline = tokio::time::Instant::now() + within;
         let mut stored = stored;
-        while !stored.is_answered() {
-            let Some(mut woken) = self.wakes(stored.row) else {
-                stored = look(store, stored).await;
-                continue;
-            };
+        let mut woken = self.wakes(stored.row);
+        // What was done before anybody waited is seen by a look.
+        if self.locked().is_over(stored.row) {
+            stored = look(store, stored).await;
+        }
+        while !stored.is_answered() && !self.locked().is_closed {
             tokio::select! {
                 // Woken, or the news were interrupted: either way, look.
-                _ = &mut woken => stored = look(store, stored).await,
+                _ = &mut woken => {
+                    woken = self.wakes(stored.row);
+                    stored = look(store, stored).await;
+                }
                 () = tokio::time::sleep_until(deadline) => {
                     drop(woken);
                     self.locked().forget(stored.row);
@@ -63,15 +68,18 @@ impl Waiters {
         stored
     }
 
-    /// Wakes when the row is done; `None` when it was lately.
-    fn wakes(&self, row: Row) -> Option<oneshot::Receiver<()>> {
-        let mut waiting = self.locked();
-        if waiting.is_done.remove(&row) {
-            return None;
-        }
+    /// Wakes when the row is done.
+    fn wakes(&self, row: Row) -> oneshot::Receiver<()> {
         let (wake, woken) = oneshot::channel();
-        waiting.waiting.entry(row).or_default().push(wake);
-        Some(woken)
+        self.locked().waiting.entry(row).or_default().push(wake);
+        woken
+    }
+
+    /// Whoever waits is answered with what there is, and nobody waits any more.
+    pub fn close(&self) {
+        let mut waiting = self.locked();
+        waiting.is_closed = true;
+        waiting.waiting.clear();
     }
 
     fn locked(&self) -> std::sync::MutexGuard<'_, Waiting> {
@@ -80,6 +88,10 @@ impl Waiters {
 }
 
 impl Waiting {
+    fn is_over(&self, row: Row) -> bool {
+        self.is_closed || self.is_done.contains(&row)
+    }
+
     /// Nobody waits for it any more, unless somebody still does.
     fn forget(&mut self, row: Row) {
         if let Some(waiting) = self.waiting.get_mut(&row) {

@@ -6,12 +6,15 @@
 use std::{env, time::Duration};
 
 use hmac::{Hmac, KeyInit, Mac};
-use reqwest::{Client, header};
+use reqwest::{
+    Client,
+    header::{self, HeaderMap, HeaderName, HeaderValue},
+};
 use serde::Serialize;
 use sha2::Sha256;
 use tenure::{LeaderGate, LeaderToken, NotLeader};
 
-use crate::{contract::Webhook, intent::IntentView, store::WebhookDue};
+use crate::{contract::Webhook, gateway::key_of, intent::IntentView, store::WebhookDue};
 
 const EVENT_TYPE: &str = "intent.terminal";
 
@@ -67,25 +70,26 @@ impl Webhooks {
             intent: &due.intent,
         };
         let body = serde_json::to_vec(&event).map_err(|error| error.to_string())?;
-        let mut request = self
-            .client
-            .post(&due.webhook.url)
-            .header(header::CONTENT_TYPE, "application/json")
-            .header("x-setu-event-type", EVENT_TYPE)
-            .header("x-setu-event-id", header_value(&due.intent.intent_id)?);
+        let mut all = HeaderMap::new();
         for (name, value) in headers(&due.webhook)? {
-            request = request.header(name, header_value(&value)?);
+            let name =
+                HeaderName::from_bytes(name.as_bytes()).map_err(|error| error.to_string())?;
+            all.insert(name, header_value(&value)?);
         }
+        // Ours take the place of theirs: there is one signature.
+        all.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        all.insert("x-setu-event-type", HeaderValue::from_static(EVENT_TYPE));
+        all.insert("x-setu-event-id", header_value(&key_of(&due.intent.intent_id))?);
+        all.remove("x-setu-signature");
         if let Some(signature) = signature(&due.webhook, &body)? {
-            request = request.header("x-setu-signature", signature);
+            all.insert("x-setu-signature", header_value(&signature)?);
         }
-        Ok(request.body(body))
+        Ok(self.client.post(&due.webhook.url).headers(all).body(body))
     }
 }
 
-fn header_value(value: &str) -> Result<header::HeaderValue, String> {
-    header::HeaderValue::from_bytes(value.as_bytes())
-        .map_err(|_| "a header cannot hold a value".to_owned())
+fn header_value(value: &str) -> Result<HeaderValue, String> {
+    HeaderValue::from_bytes(value.as_bytes()).map_err(|_| "a header cannot hold a value".to_owned())
 }
 
 /// The contract's headers, those of the environment included.
@@ -99,7 +103,8 @@ fn headers(webhook: &Webhook) -> Result<Vec<(String, String)>, String> {
 }
 
 fn variable_named(name: &str) -> Result<String, String> {
-    env::var(name).map_err(|_| format!("the variable {name} is not set"))
+    let value = env::var(name).ok().filter(|value| !value.is_empty());
+    value.ok_or_else(|| format!("the variable {name} is not set"))
 }
 
 /// Lowercase hex of HMAC-SHA256 over the body; none where the registry allows that.

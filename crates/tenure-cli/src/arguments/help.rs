@@ -66,10 +66,7 @@ Examples:
 The API is described at /docs, and for programs at /openapi.json.
 
 ",
-    exit_codes!(
-        "told to stop, and all was recorded",
-        " (a registry that is refused, a missing schema)"
-    )
+    exit_codes!("told to stop, and all was recorded", " (a missing schema, an address in use)")
 );
 
 pub const DEMO: &str = "\

@@ -73,6 +73,10 @@ impl ApiError {
         Self::new(StatusCode::NOT_FOUND, "not_found", "intent not found", Some(details))
     }
 
+    pub(super) fn no_such_path() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "not_found", "there is nothing at this path", None)
+    }
+
     pub(super) fn conflict(id: &str, existing: &str, incoming: &str) -> Self {
         let details =
             json!({ "intentId": id, "existingTarget": existing, "incomingTarget": incoming });

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::error::ApiError;
-use crate::intent::LONGEST_ID;
+use crate::{intent::LONGEST_ID, object::Object};
 
 const LONGEST_WAIT: u64 = 30;
 
@@ -55,7 +55,7 @@ pub(super) struct Request {
 
 impl Request {
     pub(super) fn read(body: &Bytes) -> Result<Self, ApiError> {
-        let written: Written<'_> =
+        let Object::<Written<'_>>(written) =
             serde_json::from_slice(body).map_err(|_| ApiError::invalid_body())?;
         let given = |text: Option<String>| {
             let text = text.unwrap_or_default().trim().to_owned();

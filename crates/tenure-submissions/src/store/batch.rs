@@ -56,9 +56,15 @@ impl<'b> Batch<'b> {
     pub(super) fn answers(mut self) -> Vec<Submitted> {
         let each_once = self.all.len() == self.unique.len();
         let answers = self.all.iter().map(|one| {
-            let known = place(&self.unique, &one.intent_id).and_then(|place| match each_once {
-                true => self.known[place].take(),
-                false => self.known[place].clone(),
+            let known = place(&self.unique, &one.intent_id).and_then(|place| {
+                let known = &mut self.known[place];
+                if each_once {
+                    return known.take();
+                }
+                // Whoever comes second finds it there.
+                let answer = known.clone();
+                known.iter_mut().for_each(|(is_new, _)| *is_new = false);
+                answer
             });
             known.map_or(Submitted::Refused, |known| answer(one, known))
         });

@@ -113,6 +113,17 @@ async fn what_is_wrong_is_said_in_the_order_of_the_checks(scene: Scene) {
     assert_eq!(served.get("/v1/intents/%00").await.0, StatusCode::NOT_FOUND);
     let long = format!("/v1/intents/{}/history", "a".repeat(300));
     assert_eq!(served.get(&long).await.0, StatusCode::NOT_FOUND);
+    for (path, code) in [("/v1/intents/%ff", "not_found"), ("/v1/other", "not_found")] {
+        let (status, told) = served.get(path).await;
+        assert_eq!(
+            (status, &told["error"]["code"]),
+            (StatusCode::NOT_FOUND, &json!(code)),
+            "{path}"
+        );
+    }
+    let (status, told) = served.post("/v1/intents", r#"["a", "three", 1]"#).await;
+    let list = error("invalid_request", "invalid request body");
+    assert_eq!((status, told), (StatusCode::BAD_REQUEST, list), "a list is no object");
     let put = served.client.request(Method::PUT, format!("{}/v1/intents", served.url));
     let answer = put.send().await.unwrap();
     assert_eq!(answer.status(), StatusCode::METHOD_NOT_ALLOWED);

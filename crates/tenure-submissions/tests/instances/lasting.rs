@@ -19,7 +19,7 @@ use tokio::sync::Semaphore;
 
 use crate::{
     gateway::Gateway,
-    scene::{Scene, leads, submit},
+    scene::{Database, Scene, leads, submit},
     tampered::Tampered,
 };
 
@@ -185,4 +185,19 @@ async fn the_databases_clock_is_ahead_of_the_nodes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_databases_clock_is_behind_the_nodes() {
     clock_off_by(-3_600).await;
+}
+
+/// The leader knows the database's clock by its last look, and looks often.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_of_the_databases_clock_delays_nothing() {
+    let scene = Scene::on_server(Postgres::with_settable_clock().await.unwrap()).await;
+    let instance = scene.instance();
+    leads(&[&instance]).await;
+    let Database::Postgres(postgres) = &scene.database else { panic!("on Postgres") };
+    for (at, step) in [0, 3_600, -3_600, -3_600].into_iter().enumerate() {
+        postgres.step_clock(step).unwrap();
+        let id = at.to_string();
+        let _ = submit(&instance, &id, "three").await;
+        assert_eq!(scene.ends(&id).await.status, Status::Accepted, "after a step of {step} s");
+    }
 }

@@ -1,4 +1,4 @@
-//! The fence on SQLite: the lease file is read first, then the fence row under the file's write lock.
+//! The fence on SQLite: the lease file and the fence row are read under the data file's write lock.
 //!
 //! SQLite has one writer at a time, so a transaction that has the write lock and has seen its own epoch
 //! in the fence row commits before any takeover can raise it.
@@ -83,12 +83,13 @@ pub fn begin<'c>(
         let message = format!("nobody has ever led the scope '{}'", term.scope());
         return Err(refused(Epoch::ZERO, message));
     };
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // After the wait for the write lock, which may have been longer than the lease.
     if known.lock_kind == LEASE_KIND
         && let Some(why) = lease_refusal(path, term)?
     {
         return Err(refused(known.epoch, format!("{term} is over: {why}")));
     }
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     match stands(&transaction, term.scope().as_str())? {
         Some(fence) if fence.names(term) => Ok(transaction),
         fence => {

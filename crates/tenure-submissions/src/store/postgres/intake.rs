@@ -32,7 +32,7 @@ pub(super) async fn submit(
     let mut batch = Batch::of(submissions);
     let unique = batch.unique();
     match insert(store, &unique, &mut batch).await {
-        Err(StoreError::Database(error)) if is_of_the_data(&error) && unique.len() > 1 => {
+        Err(StoreError::Database(error)) if is_of_the_data(&error) => {
             one_by_one(store, &unique, &mut batch).await?;
         }
         inserted => inserted?,
