@@ -9,15 +9,27 @@ mod view;
 use std::{
     fs,
     path::{Path, PathBuf},
+    pin::pin,
     process::ExitCode,
     time::Duration,
 };
 
 use anyhow::{Context, Result, bail};
+use futures_util::pin_mut;
 use serde_json::json;
 use tempfile::TempDir;
-use tenure::{BootInstant, DatabaseUrl};
-use tenure_submissions::{database::store, store::Store};
+use tenure::{
+    BootInstant, Candidate, DatabaseUrl, HolderId, Scope, Timing,
+    lock::{
+        Lock,
+        postgres_lease::{LeaseTable, PostgresLease},
+        sqlite_lease::SqliteLease,
+    },
+};
+use tenure_submissions::{
+    database::{LEASES, store},
+    store::Store,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::{gateway::Gateway, instances::Instances, load::Load, verdict::Verdict, view::View};
@@ -29,6 +41,8 @@ use crate::{
 
 /// Where intents go: known to the registry and to the load.
 const TARGET: &str = "demo";
+/// As the instances name it.
+const LEASE_NAME: &str = "submission-manager-executor";
 /// How often to look at the instances, and to draw.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long a leader acts before it is killed.
@@ -86,9 +100,19 @@ impl Demo {
         let place = Place::new(self.db.clone())?;
         database::prepare(&place.db, &[ENGINE, SUBMISSIONS]).await?;
         let store = store(&place.db, PATIENCE)?;
-        if !store.rebuild().await?.changes.is_empty() {
-            bail!("{} has intents that are pending: give the demo a database of its own", place.db);
+        let is_used = !store.rebuild().await?.changes.is_empty() || is_led(&place.db).await?;
+        if is_used {
+            bail!("{} is in use: give the demo a database of its own", place.db);
         }
+        let shown = self.show(&place, &*store).await;
+        if !matches!(shown, Ok(true)) {
+            keep(place.folder);
+        }
+        Ok(if shown? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    }
+
+    /// Whether the verdict is clean.
+    async fn show(&self, place: &Place, store: &dyn Store) -> Result<bool> {
         let gateway = Gateway::start().await?;
         let registry = place.registry(gateway.url())?;
         let mut instances = Instances::start(&place.url, &registry, place.folder.path())?;
@@ -97,17 +121,17 @@ impl Demo {
         let began = BootInstant::now();
         self.kill_leaders(&mut instances, &gateway, &load, &mut view, began).await?;
         view.say("no more intents, no more kills: what was begun is finished")?;
-        let submitted = load.stop().await;
-        settle(&*store, &mut instances).await?;
+        let settled = settle(store, &mut instances, load);
+        let (submitted, given_up) = tokio::select! {
+            settled = settled => settled?,
+            // Whoever asks twice does not want the verdict.
+            told = enough() => { told?; bail!("interrupted before the verdict") }
+        };
         let kills = instances.stop().await;
-        let verdict = Verdict::reach(&*store, &gateway, submitted, &kills).await?;
+        let verdict = Verdict::reach(store, &gateway, submitted, given_up, &kills).await?;
         view.clear()?;
         print(&if self.json { verdict.json()? } else { verdict.to_string() })?;
-        if verdict.is_clean() {
-            return Ok(ExitCode::SUCCESS);
-        }
-        keep(place.folder);
-        Ok(ExitCode::FAILURE)
+        Ok(verdict.is_clean())
     }
 
     /// Until the time is up or somebody has seen enough.
@@ -119,8 +143,8 @@ impl Demo {
         view: &mut View,
         began: BootInstant,
     ) -> Result<()> {
-        let (mut terminated, mut interrupted) =
-            (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        let enough = enough();
+        pin_mut!(enough);
         loop {
             let gone = BootInstant::now().since(began);
             if gone >= self.lasts {
@@ -132,25 +156,57 @@ impl Demo {
             }
             view.draw(instances, gateway, load, self.lasts - gone)?;
             tokio::select! {
-                _ = terminated.recv() => return Ok(()),
-                _ = interrupted.recv() => return Ok(()),
+                told = &mut enough => return told,
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
         }
     }
 }
 
-/// Waits until nothing is pending, or for long enough: then the verdict says what is missing.
-async fn settle(store: &dyn Store, instances: &mut Instances) -> Result<()> {
-    let began = BootInstant::now();
-    while BootInstant::now().since(began) < SETTLES_WITHIN {
-        instances.look().await?;
-        if store.rebuild().await?.changes.is_empty() {
-            break;
-        }
-        tokio::time::sleep(LOOK_EVERY).await;
+/// Until somebody presses Ctrl-C.
+async fn enough() -> Result<()> {
+    let (mut terminated, mut interrupted) =
+        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        _ = terminated.recv() => {}
+        _ = interrupted.recv() => {}
     }
     Ok(())
+}
+
+/// Stops the load and waits until nothing is pending, or for long enough: then the verdict says what is missing.
+async fn settle(
+    store: &dyn Store,
+    instances: &mut Instances,
+    load: Load,
+) -> Result<(Vec<String>, usize)> {
+    let began = BootInstant::now();
+    let (mut stopping, mut submitted) = (pin!(load.stop()), None);
+    while BootInstant::now().since(began) < SETTLES_WITHIN {
+        instances.look().await?;
+        if submitted.is_some() && store.rebuild().await?.changes.is_empty() {
+            break;
+        }
+        tokio::select! {
+            stopped = &mut stopping, if submitted.is_none() => submitted = Some(stopped),
+            () = tokio::time::sleep(LOOK_EVERY) => {}
+        }
+    }
+    submitted.context("clients go on waiting for an instance")
+}
+
+/// Whether somebody executes submissions there.
+async fn is_led(db: &DatabaseUrl) -> Result<bool> {
+    let candidate = Candidate::new(Scope::new(LEASE_NAME)?, HolderId::fresh());
+    let timing = Timing::lease(Duration::from_secs(10)).build()?;
+    let observed = match db {
+        DatabaseUrl::Postgres(url) => {
+            let table = LeaseTable::named(LEASES)?;
+            PostgresLease::new((**url).clone(), table, candidate, timing)?.observe().await?
+        }
+        DatabaseUrl::Sqlite(data) => SqliteLease::new(data, candidate, timing)?.observe().await?,
+    };
+    Ok(observed.held.is_some())
 }
 
 /// Leaves what may explain it.

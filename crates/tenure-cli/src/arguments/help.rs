@@ -75,7 +75,7 @@ Examples:
   tenure demo --for 2m --rate 1000
   tenure --db postgres://app@db/scratch demo --json
 
-With --db it wants a database in which nothing is pending, and leaves what it stored there.
+With --db it wants a database that nobody uses, and leaves what it stored there; TENURE_DB is not looked at.
 
 Exit codes:
   0  every intent was accepted, and none twice

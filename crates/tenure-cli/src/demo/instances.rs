@@ -2,6 +2,7 @@
 
 use std::{
     env,
+    ffi::OsStr,
     fs::File,
     net::{Ipv4Addr, TcpListener},
     path::{Path, PathBuf},
@@ -86,7 +87,7 @@ impl Instances {
             all: Vec::new(),
             kills: Vec::new(),
             urls: Urls::default(),
-            client: Client::builder().timeout(ANSWERS_WITHIN).build()?,
+            client: Client::builder().timeout(ANSWERS_WITHIN).no_proxy().build()?,
             url: url.to_owned(),
             registry: registry.to_owned(),
             folder: folder.to_owned(),
@@ -113,8 +114,15 @@ impl Instances {
         let port = free_port()?;
         let log = self.folder.join(format!("instance-{}.log", at + 1));
         let log = File::options().create(true).append(true).open(log)?;
-        let process = Command::new(env::current_exe()?)
+        let mut command = Command::new(env::current_exe()?);
+        // The settings of a real deployment are not for the demo.
+        for (name, _) in env::vars_os().filter(|(name, _)| is_a_setting(name)) {
+            command.env_remove(name);
+        }
+        let process = command
             .env("TENURE_DB", &self.url)
+            // Ctrl-C is for the demo; it tells them in its own time.
+            .process_group(0)
             .arg("submissions")
             .arg("--registry")
             .arg(&self.registry)
@@ -198,6 +206,10 @@ impl Instances {
         }
         self.kills
     }
+}
+
+fn is_a_setting(name: &OsStr) -> bool {
+    name.to_str().is_some_and(|name| name.starts_with("SM_"))
 }
 
 fn pid(process: &Child) -> Option<Pid> {

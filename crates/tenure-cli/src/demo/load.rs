@@ -1,13 +1,16 @@
 //! A steady stream of intents, sent as a good client does: again, to another instance, until one has it.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
 use reqwest::{Client, StatusCode};
 use serde_json::json;
-use tenure::BootInstant;
+use tenure::{BootInstant, HolderId};
 use tokio::time::MissedTickBehavior;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -21,9 +24,12 @@ const ANSWERS_WITHIN: Duration = Duration::from_secs(5);
 const TRIES_FOR: Duration = Duration::from_secs(30);
 
 /// A stream that flows.
+#[derive(Clone)]
 pub struct Load {
     /// The ids that an instance has confirmed.
     submitted: Arc<Mutex<Vec<String>>>,
+    /// Clients that no instance has answered.
+    given_up: Arc<AtomicUsize>,
     stop: CancellationToken,
     clients: TaskTracker,
 }
@@ -31,48 +37,46 @@ pub struct Load {
 impl Load {
     pub fn start(rate: u32, urls: Urls) -> Self {
         let (submitted, stop) = (Arc::<Mutex<Vec<String>>>::default(), CancellationToken::new());
-        let clients = TaskTracker::new();
-        let stream = stream(rate, urls, Arc::clone(&submitted), stop.clone(), clients.clone());
-        clients.spawn(stream);
-        Self { submitted, stop, clients }
+        let (clients, given_up) = (TaskTracker::new(), Arc::<AtomicUsize>::default());
+        let load = Self { submitted, given_up, stop, clients };
+        load.clients.spawn(load.clone().stream(rate, urls));
+        load
     }
 
     pub fn submitted(&self) -> usize {
         self.submitted.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// No new intents; those under way are awaited. The ids that were confirmed.
-    pub async fn stop(self) -> Vec<String> {
+    /// No new intents; those under way are awaited. The ids that were confirmed, and how many clients gave up.
+    pub async fn stop(self) -> (Vec<String>, usize) {
         self.stop.cancel();
         self.clients.close();
         self.clients.wait().await;
-        std::mem::take(&mut *self.submitted.lock().unwrap_or_else(PoisonError::into_inner))
+        let submitted = &mut *self.submitted.lock().unwrap_or_else(PoisonError::into_inner);
+        (std::mem::take(submitted), self.given_up.load(Ordering::Relaxed))
     }
-}
 
-async fn stream(
-    rate: u32,
-    urls: Urls,
-    submitted: Arc<Mutex<Vec<String>>>,
-    stop: CancellationToken,
-    clients: TaskTracker,
-) {
-    let client = Client::builder().timeout(ANSWERS_WITHIN).build().unwrap_or_default();
-    let run = std::process::id();
-    let mut next = tokio::time::interval(Duration::from_secs(1) / rate);
-    next.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for number in 0_u64.. {
-        tokio::select! {
-            () = stop.cancelled() => return,
-            _ = next.tick() => {}
-        }
-        let id = format!("demo-{run}-{number}");
-        let (client, urls, submitted) = (client.clone(), Arc::clone(&urls), Arc::clone(&submitted));
-        clients.spawn(async move {
-            if submit(&client, &urls, &id, number).await {
-                submitted.lock().unwrap_or_else(PoisonError::into_inner).push(id);
+    async fn stream(self, rate: u32, urls: Urls) {
+        let client = Client::builder().timeout(ANSWERS_WITHIN).no_proxy().build();
+        let client = client.unwrap_or_default();
+        // Another run's ids are another's.
+        let run = HolderId::fresh();
+        let mut next = tokio::time::interval(Duration::from_secs(1) / rate);
+        next.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        for number in 0_u64.. {
+            tokio::select! {
+                () = self.stop.cancelled() => return,
+                _ = next.tick() => {}
             }
-        });
+            let id = format!("demo-{run}-{number}");
+            let (client, urls, load) = (client.clone(), Arc::clone(&urls), self.clone());
+            self.clients.spawn(async move {
+                match submit(&client, &urls, &id, number).await {
+                    true => load.submitted.lock().unwrap_or_else(PoisonError::into_inner).push(id),
+                    false => drop(load.given_up.fetch_add(1, Ordering::Relaxed)),
+                }
+            });
+        }
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Verdict {
     duplicates: u64,
     /// Intents that were confirmed and not accepted.
     lost: usize,
+    /// Clients that gave up, because no instance answered.
+    given_up: usize,
     /// Leaders that were killed and followed by another that acts.
     failovers: usize,
     /// From each kill to the first act of the next leader, in order.
@@ -37,6 +39,7 @@ impl Verdict {
         store: &dyn Store,
         gateway: &Gateway,
         submitted: Vec<String>,
+        given_up: usize,
         kills: &[Kill],
     ) -> Result<Self> {
         let (mut accepted, mut attempts) = (0, 0);
@@ -56,13 +59,14 @@ impl Verdict {
             repeats: gateway.repeats(),
             duplicates: gateway.duplicates(),
             lost: submitted.len() - accepted,
+            given_up,
             failovers: failover_ms.len(),
             failover_ms,
         })
     }
 
     pub fn is_clean(&self) -> bool {
-        self.lost == 0 && self.duplicates == 0
+        self.submitted > 0 && self.given_up == 0 && self.lost == 0 && self.duplicates == 0
     }
 
     pub fn json(&self) -> Result<String> {
@@ -85,10 +89,11 @@ impl fmt::Display for Verdict {
         line("repeats", &self.repeats, "of a dead leader's call, under its key: one effect")?;
         line("duplicates", &self.duplicates, "executed twice")?;
         line("lost", &self.lost, "confirmed and not accepted")?;
+        line("given up", &self.given_up, "by clients that no instance answered")?;
         line("failovers", &self.failovers, &times(&self.failover_ms))?;
         match self.is_clean() {
             true => writeln!(f, "Clean: every intent was accepted, and none twice."),
-            false => writeln!(f, "NOT CLEAN: see what was lost or executed twice."),
+            false => writeln!(f, "NOT CLEAN: something was lost, executed twice, or never taken."),
         }
     }
 }
@@ -104,4 +109,33 @@ fn times(failovers: &[u64]) -> String {
         seconds(sorted.len() / 2),
         seconds(sorted.len().saturating_sub(1))
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_run_in_which_everything_went_well_is_clean() {
+        let clean = || Verdict {
+            submitted: 9,
+            accepted: 9,
+            attempts: 9,
+            repeats: 3,
+            duplicates: 0,
+            lost: 0,
+            given_up: 0,
+            failovers: 1,
+            failover_ms: vec![3_000],
+        };
+        assert!(clean().is_clean());
+        for spoilt in [
+            Verdict { submitted: 0, ..clean() },
+            Verdict { duplicates: 1, ..clean() },
+            Verdict { lost: 1, ..clean() },
+            Verdict { given_up: 1, ..clean() },
+        ] {
+            assert!(!spoilt.is_clean() && spoilt.to_string().contains("NOT CLEAN"), "{spoilt:?}");
+        }
+    }
 }

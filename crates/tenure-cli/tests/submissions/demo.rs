@@ -46,7 +46,10 @@ async fn a_demo_on_postgres_is_clean_and_wants_a_database_without_other_work() {
     client.execute(revive, &[]).await.unwrap();
     let refused = demo(&folder, &ours).output().unwrap();
     let told = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && told.contains("a database of its own"), "{told}");
+    assert!(
+        !refused.status.success() && told.contains("give the demo a database of its own"),
+        "{told}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
