@@ -94,7 +94,9 @@ async fn a_leader_shows_itself_and_is_drained() {
     let served = Served::start("0", false).await;
     served.leads().await;
     assert_eq!(served.get("/healthz").await, (StatusCode::OK, "ok".to_owned()));
-    assert_eq!(served.get("/readyz").await.1, "mode=leader holder_id=one");
+    let ready = served.get("/readyz").await.1;
+    assert!(ready.starts_with("mode=leader holder_id=one lease_expires_at=2"), "{ready}");
+    assert!(ready.ends_with('Z'), "{ready}");
     let url = served.url.clone();
     let leader = json!({
         "node_id": "one", "role": "LEADER", "leader_epoch": 1, "leader_id": "one", "leader_url": url,

@@ -52,6 +52,7 @@ async fn a_drained_node_lets_running_work_finish_and_stays_out_until_it_is_told(
     work.on_stop = Box::new(|| std::thread::sleep(Duration::from_millis(300)));
     let one = scene.candidate("one").work(work).start().unwrap();
     let epoch = becomes(&one, Role::Leader).await.unwrap();
+    diary.holds("lead 1").await;
     let two = scene.candidate("two").start().unwrap();
     one.drain();
     becomes(&one, Role::Draining).await;
@@ -87,6 +88,8 @@ async fn work_that_does_not_stop_keeps_its_term_from_being_released() {
     });
     let election = scene.candidate("one").work(work).start().unwrap();
     becomes(&election, Role::Leader).await;
+    // Work that was not begun is not waited for.
+    diary.holds("lead 1").await;
     let gate = election.gate();
     election.drain();
     eventually_true("the grace ends and the gate shuts", secs(10), async || {
