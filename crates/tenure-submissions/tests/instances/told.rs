@@ -1,8 +1,12 @@
 //! Webhooks: each sent once, in its term, and its result kept.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
-use tenure_submissions::store::Store;
+use tenure_submissions::{
+    contract::Webhook,
+    store::{Store, Submitted, WebhookDue},
+    webhook::Webhooks,
+};
 use tenure_testkit::{eventually_true, secs};
 
 use crate::scene::{Scene, leads, submit};
@@ -11,6 +15,7 @@ on_every_database! {
     a_terminal_intent_is_told_once,
     a_stop_awaits_the_webhooks_that_were_sent_and_leaves_the_others_to_the_next,
     a_new_leader_sends_what_nobody_began,
+    a_webhook_is_not_sent_when_the_term_ended_after_the_right_to_it_was_given,
 }
 
 async fn none_is_pending(store: &Arc<dyn Store>) {
@@ -81,4 +86,24 @@ async fn a_new_leader_sends_what_nobody_began(scene: Scene) {
     let told = scene.gateway.webhooks();
     let ids: std::collections::HashSet<_> = told.iter().map(|hook| &hook.event_id).collect();
     assert_eq!((told.len(), ids.len()), (1_200, 1_200), "each once, and none was burnt");
+}
+
+async fn a_webhook_is_not_sent_when_the_term_ended_after_the_right_to_it_was_given(scene: Scene) {
+    let instance = scene.instance();
+    leads(&[&instance]).await;
+    let Submitted::New(stored) = submit(&instance, "a", "three").await else { panic!("new") };
+    let gate = instance.election().gate();
+    let token = gate.require_leader().unwrap();
+    instance.stop().await.unwrap();
+    let webhook = Webhook {
+        url: format!("{}/told", scene.gateway.url),
+        headers: BTreeMap::new(),
+        headers_env: BTreeMap::new(),
+        secret_env: None,
+    };
+    let occurred_at = stored.view.created_at;
+    let due = WebhookDue { row: stored.row, intent: stored.view, webhook, occurred_at };
+    let webhooks = Webhooks::new(secs(1)).unwrap();
+    assert!(webhooks.send(&gate, token, &due).await.is_err());
+    assert!(scene.gateway.webhooks().is_empty(), "it was sent all the same");
 }
