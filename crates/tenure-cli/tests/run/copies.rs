@@ -82,6 +82,8 @@ impl Scene {
             .args(["--", "sh", "-c", script])
             .current_dir(&self.folder)
             .env("NAME", name)
+            // A supervisor that is killed leaves its token's folder behind.
+            .env("TMPDIR", self.folder.path())
             .env("TENURE_LOG", "tenure=info")
             .stdin(Stdio::null());
         command
@@ -133,10 +135,15 @@ impl Copy {
 }
 
 impl Drop for Copy {
-    /// From below, so that nobody is left, whoever is frozen.
+    /// From below, whoever is frozen. A stopped supervisor starts nobody anew, and inherits whom a killed
+    /// keeper has just started: it goes last.
     fn drop(&mut self) {
         if !self.has_ended() {
-            family::signal(|| family::descendants(self.pid(), &HashSet::new()), &[Signal::KILL]);
+            self.signal(Signal::STOP);
+            let below = || family::descendants(self.pid(), &HashSet::new());
+            while family::signal(below, &[Signal::KILL]).count > 0 {
+                std::thread::yield_now();
+            }
             let _ = self.process.kill();
         }
         let _ = self.process.wait();
