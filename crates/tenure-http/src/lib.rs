@@ -15,6 +15,7 @@
 
 mod address;
 mod guard;
+mod key;
 mod node;
 mod server;
 mod status;
@@ -23,6 +24,7 @@ mod token;
 pub use self::{
     address::{Address, AddressError},
     guard::Guard,
+    key::key_for_header,
     node::{Node, RoleView, routes},
     server::Server,
     token::{Token, TokenError, read_secret},

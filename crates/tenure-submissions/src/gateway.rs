@@ -6,6 +6,7 @@ use bytes::BytesMut;
 use reqwest::{Client, Response, header};
 use serde::Deserialize;
 use tenure::{LeaderGate, LeaderToken, NotLeader};
+use tenure_http::key_for_header;
 
 use crate::{object::Object, policy::Outcome, store::Reservation};
 
@@ -59,7 +60,7 @@ impl Gateway {
             .client
             .post(url)
             .header(header::CONTENT_TYPE, "application/json")
-            .header(IDEMPOTENCY_KEY, key_of(&key))
+            .header(IDEMPOTENCY_KEY, key_for_header(&key))
             .header(EPOCH, token.epoch.get())
             .body(reservation.payload.clone());
         gate.ensure_epoch(token.epoch)?;
@@ -68,23 +69,6 @@ impl Gateway {
             Err(error) => failed(None, format!("gateway call failed: {}", told(error))),
         })
     }
-}
-
-/// A header takes visible ASCII and Latin; whatever else an id has is written as a URL would.
-pub(crate) fn key_of(key: &str) -> String {
-    let mut safe = String::with_capacity(key.len());
-    for character in key.chars() {
-        match character {
-            ' '..='~' if character != '%' => safe.push(character),
-            _ => {
-                let mut bytes = [0; 4];
-                for byte in character.encode_utf8(&mut bytes).bytes() {
-                    safe.push_str(&format!("%{byte:02X}"));
-                }
-            }
-        }
-    }
-    safe
 }
 
 fn failed(status: Option<String>, error: String) -> Outcome {
@@ -136,16 +120,4 @@ async fn read(mut answer: Response) -> Result<BytesMut, String> {
         body.extend_from_slice(&part);
     }
     Ok(body)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_fits_into_a_header_and_stays_unique() {
-        assert_eq!(key_of("order-7:1"), "order-7:1");
-        assert_eq!(key_of("ä%\n:1"), "%C3%A4%25%0A:1");
-        assert!(reqwest::header::HeaderValue::from_str(&key_of("\u{1F600}\0:1")).is_ok());
-    }
 }

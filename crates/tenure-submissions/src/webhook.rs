@@ -14,7 +14,9 @@ use serde::Serialize;
 use sha2::Sha256;
 use tenure::{LeaderGate, LeaderToken, NotLeader};
 
-use crate::{contract::Webhook, gateway::key_of, intent::IntentView, store::WebhookDue};
+use tenure_http::key_for_header;
+
+use crate::{contract::Webhook, intent::IntentView, store::WebhookDue};
 
 const EVENT_TYPE: &str = "intent.terminal";
 
@@ -79,7 +81,7 @@ impl Webhooks {
         // Ours take the place of theirs: there is one signature.
         all.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         all.insert("x-setu-event-type", HeaderValue::from_static(EVENT_TYPE));
-        all.insert("x-setu-event-id", header_value(&key_of(&due.intent.intent_id))?);
+        all.insert("x-setu-event-id", header_value(&key_for_header(&due.intent.intent_id))?);
         all.remove("x-setu-signature");
         if let Some(signature) = signature(&due.webhook, &body)? {
             all.insert("x-setu-signature", header_value(&signature)?);

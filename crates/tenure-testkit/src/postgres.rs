@@ -55,22 +55,28 @@ impl Postgres {
     pub async fn with(settings: &[(&str, &str)]) -> Result<Self> {
         let settings = settings.iter().map(|(name, value)| (name.to_string(), value.to_string()));
         let settings: Vec<_> = settings.collect();
-        Self::fresh(folder_for(&settings)?, settings, None).await
+        Self::fresh(Installation::find()?, folder_for(&settings)?, settings, None).await
+    }
+
+    /// Starts a server of this version.
+    pub async fn of_version(version: u32) -> Result<Self> {
+        let folder = Folder::in_memory("postgres")?;
+        Self::fresh(Installation::of_version(version)?, folder, Vec::new(), None).await
     }
 
     /// Starts a server whose wall clock [`Postgres::step_clock`] moves.
     pub async fn with_settable_clock() -> Result<Self> {
         let folder = Folder::new("postgres")?;
         let clock = SettableClock::build(&folder).await?;
-        Self::fresh(folder, Vec::new(), Some(clock)).await
+        Self::fresh(Installation::find()?, folder, Vec::new(), Some(clock)).await
     }
 
     async fn fresh(
+        installation: Installation,
         folder: Folder,
         settings: Vec<(String, String)>,
         clock: Option<SettableClock>,
     ) -> Result<Self> {
-        let installation = Installation::find()?;
         installation.copy_cluster(&folder, DATA).await?;
         Self::serve(folder, installation, settings, clock).await
     }

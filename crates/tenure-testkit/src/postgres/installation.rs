@@ -3,13 +3,16 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    process::Command,
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::server::{Folder, find_program, run};
 
 const VERSIONS: &str = "/usr/lib/postgresql";
+/// Where `./test` puts a version that the system does not have.
+const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools");
 
 /// The folder of Postgres's programs.
 #[derive(Clone)]
@@ -26,6 +29,20 @@ impl Installation {
         let postgres = find_program("postgres")?;
         let programs = postgres.parent().context("postgres lies in no folder")?.to_owned();
         Ok(Self { programs })
+    }
+
+    /// This version, of the system or out of the tools.
+    pub fn of_version(version: u32) -> Result<Self> {
+        let programs = Path::new(VERSIONS).join(version.to_string()).join("bin");
+        if programs.join("postgres").is_file() {
+            return Ok(Self { programs });
+        }
+        let tool = Path::new(TOOLS).join(format!("postgres-{version}"));
+        ensure!(
+            tool.join("bin/postgres").is_file(),
+            "Postgres {version} is not installed (./test installs it)"
+        );
+        Ok(Self { programs: readable_by_all(&tool)?.join("bin") })
     }
 
     pub fn program(&self, name: &str) -> PathBuf {
@@ -68,6 +85,22 @@ impl Installation {
             version.split_whitespace().nth(2).context("postgres --version names no version")?;
         Ok(format!("tenure-cluster-{version}-{}", folder.owner()))
     }
+}
+
+/// A copy in the system's temporary folder, made on first use: the account that servers run as may have no way
+/// to the tools.
+fn readable_by_all(tool: &Path) -> Result<PathBuf> {
+    let name = tool.file_name().context("a tool has a name")?.to_string_lossy().into_owned();
+    let copy = std::env::temp_dir().join(format!("tenure-{name}"));
+    if !copy.exists() {
+        let fresh = tempfile::Builder::new().prefix("tenure-tool-").tempdir()?;
+        let into = fresh.path().join(&name);
+        let copied = Command::new("cp").arg("-a").arg(tool).arg(&into).status()?;
+        ensure!(copied.success(), "cannot copy {}", tool.display());
+        let renamed = fs::rename(&into, &copy);
+        renamed.or_else(|error| if copy.exists() { Ok(()) } else { Err(error) })?;
+    }
+    Ok(copy)
 }
 
 fn newest(versions: &Path) -> Option<PathBuf> {

@@ -1,0 +1,105 @@
+-- Leases up to p_batch_size due rows to a worker, oldest first, and returns them. A row whose lease has expired
+-- is due as well: its lost attempt is appended and counted first, and at the ceiling it ends FAILED instead of
+-- being returned. What must be worked in order is returned only when nothing of it comes before.
+-- SQLSTATE 22023: a parameter is missing or not above 0.
+--
+-- Nothing here waits for a lock, so the clock is read once. Settings: the index gives the order, whatever the
+-- statistics say.
+--
+-- Marks. Rows that were claimed or finished stay in the indexes until vacuum may remove them, and one open
+-- snapshot anywhere keeps it from doing so; walking over all of them would make every claim slower than the one
+-- before. So a session remembers up to where it has found nothing alive, and looks from there on. Rows that are
+-- committed later and belong before a mark are found by a sweep, which looks everywhere: when there is not
+-- enough work behind the marks and the last sweep was quick, and otherwise as often as sweeps take no more than
+-- a thirtieth of the time.
+CREATE OR REPLACE FUNCTION public.claim_outbox_batch(p_batch_size integer, p_worker_id text, p_lease_seconds integer)
+RETURNS TABLE (
+    outbox_id uuid, instruction_id text, participant_id text, sequence_id bigint, idempotency_key text,
+    rail_type text, payload jsonb, attempt_count integer, lease_token uuid, lease_expires_at timestamptz
+)
+LANGUAGE plpgsql SECURITY DEFINER
+SET search_path = pg_catalog, public
+SET enable_seqscan = off
+SET enable_bitmapscan = off
+SET enable_hashjoin = off
+SET enable_mergejoin = off
+SET enable_sort = off
+SET plan_cache_mode = force_custom_plan
+AS $$
+#variable_conflict use_column
+DECLARE
+    c_quick_us CONSTANT bigint := 20000;
+    v_now timestamptz := clock_timestamp();
+    v_now_us bigint := extract(epoch FROM v_now) * 1000000;
+    v_setting text := current_setting('symphony.outbox_claim_marks', true);
+    -- Due from, leased from, when it last swept, how long that took: in microseconds.
+    v_marks bigint[];
+    v_due_from timestamptz := '-infinity';
+    v_leased_from timestamptz := '-infinity';
+    v_expired uuid[];
+    v_due uuid[];
+    v_requeued uuid[];
+    v_numbers integer[];
+BEGIN
+    IF coalesce(p_batch_size, 0) < 1 OR coalesce(p_lease_seconds, 0) < 1 OR coalesce(p_worker_id, '') = '' THEN
+        RAISE EXCEPTION 'p_batch_size and p_lease_seconds must be above 0, and p_worker_id must not be blank'
+            USING ERRCODE = 'invalid_parameter_value';
+    END IF;
+
+    IF v_setting ~ '^\{\d{1,17}(,\d{1,17}){3}\}$' THEN
+        v_marks := v_setting::bigint[];
+        -- A clock that went back makes them void.
+        IF v_now_us BETWEEN greatest(v_marks[1], v_marks[2], v_marks[3]) AND v_marks[3] + 30 * v_marks[4] THEN
+            v_due_from := timestamptz 'epoch' + v_marks[1] * interval '1 microsecond';
+            v_leased_from := timestamptz 'epoch' + v_marks[2] * interval '1 microsecond';
+            SELECT l.expired, l.due INTO v_expired, v_due
+            FROM public.look_for_claimable_outbox(p_batch_size, v_now, v_due_from, v_leased_from) AS l;
+            IF coalesce(cardinality(v_expired || v_due), 0) < p_batch_size AND v_marks[4] < c_quick_us THEN
+                v_marks := NULL;
+            END IF;
+        ELSE
+            v_marks := NULL;
+        END IF;
+    END IF;
+    IF v_marks IS NULL THEN
+        v_due_from := '-infinity';
+        v_leased_from := '-infinity';
+        SELECT l.expired, l.due INTO v_expired, v_due
+        FROM public.look_for_claimable_outbox(p_batch_size, v_now, v_due_from, v_leased_from) AS l;
+        v_marks := ARRAY[0, 0, v_now_us, extract(epoch FROM clock_timestamp() - v_now) * 1000000];
+    END IF;
+
+    IF v_expired IS NOT NULL THEN
+        SELECT array_agg(l.outbox_id), array_agg(l.attempt_no) INTO v_requeued, v_numbers
+        FROM public.append_lost_outbox_attempts(v_expired, p_worker_id, v_now) AS l
+        WHERE l.state = 'ZOMBIE_REQUEUE';
+    END IF;
+    RETURN QUERY
+        UPDATE public.payment_outbox_pending AS p
+        SET claimed_by = p_worker_id,
+            claimed_at = v_now,
+            lease_token = gen_random_uuid(),
+            lease_expires_at = clock_timestamp() + make_interval(secs => p_lease_seconds),
+            attempt_count = greatest(p.attempt_count, u.attempt_no)
+        FROM unnest(v_requeued || v_due, v_numbers) AS u(outbox_id, attempt_no)
+        WHERE p.outbox_id = u.outbox_id
+        RETURNING p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key, p.rail_type,
+            p.payload, p.attempt_count, p.lease_token, p.lease_expires_at;
+
+    -- Up to the first rows that are alive; not into the last second, where transactions that are about to commit
+    -- have their rows.
+    v_marks[1] := 1000000 * extract(epoch FROM least(v_now - interval '1 second', (
+        SELECT p.next_attempt_at FROM public.payment_outbox_pending AS p
+        WHERE p.lease_expires_at IS NULL AND p.next_attempt_at >= v_due_from
+        ORDER BY p.next_attempt_at, p.lease_expires_at, p.created_at LIMIT 1
+    )));
+    v_marks[2] := 1000000 * extract(epoch FROM least(v_now - interval '1 second', (
+        SELECT p.lease_expires_at FROM public.payment_outbox_pending AS p
+        WHERE p.lease_expires_at >= v_leased_from
+        ORDER BY p.lease_expires_at LIMIT 1
+    )));
+    PERFORM set_config('symphony.outbox_claim_marks', v_marks::text, false);
+END
+$$;
+COMMENT ON FUNCTION public.claim_outbox_batch(integer, text, integer) IS
+    'Leases due rows. An expired lease is recorded as a lost attempt before the row is leased again, so a row that kills its workers reaches the ceiling.';
