@@ -5,6 +5,7 @@ mod fence;
 mod figures;
 mod gate;
 mod idle;
+mod outbox;
 mod run;
 mod submissions;
 
@@ -39,6 +40,12 @@ enum Bench {
         #[arg(long)]
         only: Option<submissions::Part>,
     },
+    /// What the payment outbox takes in, claims and works off; needs the binary `tenure` beside it.
+    Outbox {
+        /// Only one of its parts.
+        #[arg(long)]
+        only: Option<outbox::Part>,
+    },
     /// All of them.
     All,
     /// A contending process, for the others.
@@ -71,6 +78,7 @@ async fn main() -> Result<ExitCode> {
         Bench::Idle => idle::run().await?,
         Bench::Run => run::run().await?,
         Bench::Submissions { only } => submissions::run(only).await?,
+        Bench::Outbox { only } => outbox::run(only).await?,
         Bench::Serve { kind, url, registry } => submissions::serve(kind, &url, &registry).await?,
         Bench::Weigh { url } => submissions::weigh(&url).await?,
         Bench::All => {
@@ -80,6 +88,7 @@ async fn main() -> Result<ExitCode> {
             idle::run().await?;
             run::run().await?;
             submissions::run(None).await?;
+            outbox::run(None).await?;
         }
         Bench::Node { settings } => return tenure_testkit::node::serve(&settings).await,
         Bench::Bare { url } => run::wait_and_start(&url).await?,

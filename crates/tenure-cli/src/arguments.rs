@@ -2,6 +2,7 @@
 
 mod demo;
 mod help;
+mod outbox;
 mod submissions;
 
 use std::{env, iter, path::PathBuf, process::ExitCode, time::Duration};
@@ -15,12 +16,13 @@ use tenure_database::UrlError;
 use tenure_http::{Address, Token};
 use tenure_run::Restart;
 
-use self::{demo::TypedDemo, submissions::TypedSubmissions};
+use self::{demo::TypedDemo, outbox::TypedOutbox, submissions::TypedSubmissions};
 use crate::{
     components::{ENGINE, SUBMISSIONS},
     demo::Demo,
     drain::{Drain, Whom},
     migrate::{Channel, Migrate, Place, Server},
+    outbox::Outbox,
     run::{LockChoice, Pace, Run},
     scope::{Change, What},
     shown::Http,
@@ -57,6 +59,12 @@ enum TypedCommand {
     /// through the fence.
     #[command(after_help = help::SUBMISSIONS)]
     Submissions(TypedSubmissions),
+    /// Work a payment outbox with many workers, in a Postgres database
+    ///
+    /// What is to be done is a row; who does it is the lease on that row; what came of it is an attempt,
+    /// appended and never changed. The database's functions are the only way from one to the next.
+    #[command(subcommand, after_help = help::OUTBOX)]
+    Outbox(TypedOutbox),
     /// Watch it work: three instances, a stream of intents, the leader killed every few seconds
     ///
     /// On a database file of its own, with a gateway of its own that counts what takes effect. At the end it
@@ -252,6 +260,7 @@ enum TypedScope {
 pub enum Meant {
     Run(Box<Run>),
     Submissions(Box<Submissions>),
+    Outbox(Box<Outbox>),
     Demo(Demo),
     Migrate(Migrate),
     Status(Question),
@@ -305,6 +314,7 @@ impl Typed {
         Ok(match self.command {
             TypedCommand::Run(typed) => Meant::Run(Box::new(typed.meaning(db)?)),
             TypedCommand::Submissions(typed) => Meant::Submissions(Box::new(typed.meaning(db)?)),
+            TypedCommand::Outbox(typed) => Meant::Outbox(Box::new(typed.meaning(db)?)),
             TypedCommand::Demo(typed) => Meant::Demo(typed.meaning(self.db)?),
             TypedCommand::Migrate(typed) => Meant::Migrate(typed.meaning(db)?),
             TypedCommand::Status(typed) => Meant::Status(typed.meaning(db)?),

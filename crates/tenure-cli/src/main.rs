@@ -6,6 +6,7 @@ mod database;
 mod demo;
 mod drain;
 mod migrate;
+mod outbox;
 mod output;
 mod run;
 mod scope;
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
 /// On one thread, which is small and enough to supervise; those that serve many requests have all of them.
 fn carry_out(meant: Meant) -> Result<ExitCode> {
     let mut runtime = match meant {
-        Meant::Submissions(_) => tokio::runtime::Builder::new_multi_thread(),
+        Meant::Submissions(_) | Meant::Outbox(_) => tokio::runtime::Builder::new_multi_thread(),
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     runtime.enable_all().build()?.block_on(begin(meant))
@@ -53,6 +54,7 @@ async fn begin(meant: Meant) -> Result<ExitCode> {
         Meant::Demo(demo) => return demo.run().await,
         Meant::Drain(drain) => drain.run().await?,
         Meant::Submissions(submissions) => submissions.run().await?,
+        Meant::Outbox(outbox) => return outbox.run().await,
         Meant::Migrate(migrate) => migrate.run().await?,
         Meant::Status(question) => question.answer().await?,
         Meant::Change(change) => change.run().await?,

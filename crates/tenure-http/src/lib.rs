@@ -10,12 +10,13 @@
 //! | `GET /` | a page for people |
 //! | `POST /drain`, `DELETE /drain` | hand over and stay out; contend again |
 //!
-//! [`routes`] are those of an election, [`Server`] serves them and a component's own, [`Address`] has the
+//! [`routes`] are those of an election, [`plain_routes`] what remains without one, [`Server`] serves them and a component's own, [`Address`] has the
 //! rule of loopback, and [`Token`] the secret that a caller must bring.
 
 mod address;
 mod guard;
 mod key;
+mod metrics;
 mod node;
 mod server;
 mod status;
@@ -25,6 +26,7 @@ pub use self::{
     address::{Address, AddressError},
     guard::Guard,
     key::key_for_header,
+    metrics::plain_routes,
     node::{Node, RoleView, routes},
     server::Server,
     token::{Token, TokenError, read_secret},

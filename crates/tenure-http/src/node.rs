@@ -5,9 +5,9 @@ use std::sync::Arc;
 use axum::{
     Json, Router,
     extract::State,
-    http::{StatusCode, header},
+    http::StatusCode,
     middleware,
-    response::{IntoResponse, Response},
+    response::Response,
     routing::{get, post},
 };
 use prometheus_client::registry::Registry;
@@ -20,10 +20,8 @@ use tokio::sync::watch;
 
 use crate::{
     guard::{self, Guard},
-    status,
+    metrics, status,
 };
-
-const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What is shown of one node.
 #[derive(Clone)]
@@ -98,7 +96,7 @@ pub fn routes(node: Node, guard: Guard) -> Router {
         .route("/readyz", get(ready))
         .route("/role", get(role))
         .route("/leader", get(leader))
-        .route("/metrics", get(metrics))
+        .route("/metrics", get(metrics_page))
         .merge(guarded)
         .with_state(shown)
 }
@@ -125,12 +123,8 @@ async fn leader(State(shown): State<Arc<Shown>>) -> (StatusCode, &'static str) {
     }
 }
 
-async fn metrics(State(shown): State<Arc<Shown>>) -> Response {
-    let mut text = String::new();
-    match prometheus_client::encoding::text::encode(&mut text, &shown.node.metrics) {
-        Ok(()) => ([(header::CONTENT_TYPE, METRICS)], text).into_response(),
-        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
-    }
+async fn metrics_page(State(shown): State<Arc<Shown>>) -> Response {
+    metrics::page(&shown.node.metrics)
 }
 
 async fn page(State(shown): State<Arc<Shown>>) -> Response {

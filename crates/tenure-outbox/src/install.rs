@@ -15,8 +15,9 @@ macro_rules! files {
 }
 
 /// The files, by name.
-pub const FILES: [(&str, &str); 29] = files![
+pub const FILES: [(&str, &str); 30] = files![
     "roles",
+    "anew",
     "attempt_state",
     "uuidv7",
     "uuid_v7_or_random",

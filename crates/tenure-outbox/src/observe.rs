@@ -105,6 +105,12 @@ impl Metrics {
         self.attempts.get_or_create(&OfState { state: Label(state) }).inc();
     }
 
+    /// How many outcomes of this kind are on record.
+    #[must_use]
+    pub fn count_of(&self, state: State) -> u64 {
+        self.attempts.get_or_create(&OfState { state: Label(state) }).get()
+    }
+
     /// A rail has answered.
     pub fn dispatched(&self, latency: Duration) {
         self.dispatch.observe(latency.as_secs_f64());

@@ -23,6 +23,7 @@ pub const MAIN: &str = concat!(
 Examples:
   tenure run --scope report -- ./make-report    run a program in one of many places
   tenure submissions --registry targets.json --http 8080
+  tenure outbox work --rails rails.toml         work a payment outbox
   tenure migrate                                prepare the file tenure.db
   export TENURE_DB=postgres://owner@db/app
   tenure migrate --grant-to app                 prepare a server, for services that connect as app
@@ -152,4 +153,87 @@ Example:
 
 ",
     exit_codes!("done", " (an unknown scope, missing rights)")
+);
+
+pub const OUTBOX: &str = concat!(
+    "\
+Examples:
+  export TENURE_DB=postgres://owner@db/payments
+  tenure outbox install                                 tables, functions, roles and grants; again at will
+  tenure outbox enqueue --file payments.jsonl           one JSON object per line
+  tenure outbox work --rails rails.toml                 as often as you like, on as many machines
+  tenure outbox stats
+  tenure outbox doctor                                  is everything as it should be?
+
+A worker that dies loses nothing: its rows are run again when their lease is over, after 30 seconds by
+default, and the lost attempt is on record.
+
+",
+    exit_codes!("done", "")
+);
+
+pub const OUTBOX_INSTALL: &str = concat!(
+    "\
+Examples:
+  tenure outbox install --db postgres://owner@db/payments
+  tenure outbox install --print | less
+
+Then let the roles that log in be one of symphony_ingest (enqueue), symphony_executor (work),
+symphony_readonly or symphony_auditor (look): GRANT symphony_executor TO payments_worker.
+
+",
+    exit_codes!("installed, or printed", "")
+);
+
+pub const OUTBOX_ENQUEUE: &str = concat!(
+    "\
+Examples:
+  tenure outbox enqueue --instruction-id i-1 --participant-id bank-a --idempotency-key k-1 \\
+      --rail-type card --payload '{\"amount\": 100}'
+  tenure outbox enqueue --file payments.jsonl
+  generate | tenure outbox enqueue --file -
+
+A line has instruction_id, participant_id, idempotency_key, rail_type and payload (an object). An
+instruction that was enqueued before is not enqueued again, so a file may be sent again as a whole.
+
+",
+    exit_codes!(
+        "every line is enqueued, now or before",
+        "; lines before the one named are enqueued"
+    )
+);
+
+pub const OUTBOX_WORK: &str = concat!(
+    "\
+Examples:
+  tenure outbox work --rails rails.toml
+  tenure outbox work --rails rails.toml --lease 5s --concurrency 50 --http 9100
+
+A file of rails has a table per rail_type:
+  [rails.card]
+  type = \"http\"                     # POST, with Idempotency-Key: the same for every attempt
+  url = \"https://cards.example/pay\"
+  headers_env = { Authorization = \"CARD_TOKEN\" }
+  timeout = \"10s\"
+  retryable = [409, \"5xx\"]          # else: 2xx done; 3xx 408 425 429 5xx again; the rest failed
+  reference = \"/id\"                 # where the answer has the rail's reference
+
+  [rails.bank]
+  type = \"command\"                  # JSON in, {\"state\": \"DISPATCHED\"} out
+  command = [\"./pay\", \"--live\"]
+
+SIGTERM and SIGINT end it: what was not begun is given back, what was begun is awaited and recorded.
+
+",
+    exit_codes!("told to stop, and everything is recorded or given back", "")
+);
+
+pub const OUTBOX_DOCTOR: &str = concat!(
+    "\
+Examples:
+  tenure outbox doctor
+  tenure outbox doctor --json
+
+",
+    exit_codes!("everything is as this version installs it", ", or what differs is listed")
 );

@@ -53,8 +53,14 @@ SELECT fact FROM (
     FROM relations AS r JOIN pg_catalog.pg_trigger AS t ON t.tgrelid = r.oid
     WHERE NOT t.tgisinternal
     UNION ALL
+    SELECT pg_catalog.format('view %s: %s', r.relname,
+        pg_catalog.md5(pg_catalog.regexp_replace(pg_catalog.pg_get_viewdef(r.oid), '\s+', ' ', 'g')))
+    FROM relations AS r JOIN pg_catalog.pg_class AS c ON c.oid = r.oid AND c.relkind = 'v'
+    UNION ALL
     SELECT pg_catalog.format('function %s: owner %s, %s, settings {%s}, body %s', f.signature,
-        pg_catalog.pg_get_userbyid(f.proowner), CASE WHEN f.prosecdef THEN 'definer' ELSE 'invoker' END,
+        CASE WHEN f.proowner = (SELECT c.relowner FROM pg_catalog.pg_class AS c
+            WHERE c.oid = pg_catalog.to_regclass('public.payment_outbox_attempts'))
+            THEN 'the installer' ELSE pg_catalog.pg_get_userbyid(f.proowner)::text END, CASE WHEN f.prosecdef THEN 'definer' ELSE 'invoker' END,
         pg_catalog.array_to_string(f.proconfig, '; '), pg_catalog.md5(f.prosrc))
     FROM functions AS f
     UNION ALL
@@ -66,6 +72,14 @@ SELECT fact FROM (
     WHERE a.grantee <> (SELECT c.relowner FROM pg_catalog.pg_class AS c WHERE c.oid = r.oid)
         AND a.privilege_type <> 'MAINTAIN'
     GROUP BY r.relname, g.rolname
+    UNION ALL
+    SELECT pg_catalog.format('grant on column %s.%s to %s: %s', r.relname, c.attname,
+        coalesce(g.rolname, 'PUBLIC'), pg_catalog.string_agg(a.privilege_type, ', ' ORDER BY a.privilege_type))
+    FROM relations AS r
+    JOIN pg_catalog.pg_attribute AS c ON c.attrelid = r.oid
+    CROSS JOIN LATERAL pg_catalog.aclexplode(c.attacl) AS a
+    LEFT JOIN pg_catalog.pg_roles AS g ON g.oid = a.grantee
+    GROUP BY r.relname, c.attname, g.rolname
     UNION ALL
     SELECT pg_catalog.format('grant on function %s to %s', f.signature, coalesce(g.rolname, 'PUBLIC'))
     FROM functions AS f

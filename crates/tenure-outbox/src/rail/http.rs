@@ -109,7 +109,10 @@ impl HttpRail {
             Ok(body) => body,
             // It was taken or not: nobody knows, and the key makes asking again safe.
             Err(error) => {
-                return Outcome::retryable(DISPATCH_ERROR, format!("the answer broke off: {error}"));
+                return Outcome::retryable(
+                    DISPATCH_ERROR,
+                    format!("the answer broke off: {error}"),
+                );
             }
         };
         let json: Value = serde_json::from_slice(&body).unwrap_or_default();

@@ -1,6 +1,8 @@
 //! Takes back the leases of workers that died, beside what claiming meets of them.
 
-use tenure_database::error::chain;
+use std::time::Duration;
+
+use tenure_database::{BootInstant, error::chain};
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
@@ -8,11 +10,15 @@ use super::Shared;
 pub(super) struct Repairer<'s>(pub &'s Shared);
 
 impl Repairer<'_> {
+    /// Now and then, and never for more than a fiftieth of the time: where vacuum cannot clean up, looking for
+    /// expired leases walks over all that ever were.
     pub async fn run(&self, ended: &CancellationToken) {
-        let mut due = tokio::time::interval(self.0.settings.repair_interval);
-        due.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        while ended.run_until_cancelled(due.tick()).await.is_some() {
+        let mut pause = Duration::ZERO;
+        while ended.run_until_cancelled(tokio::time::sleep(pause)).await.is_some() {
+            let began = BootInstant::now();
             while self.repair().await && !ended.is_cancelled() {}
+            let took = BootInstant::now().since(began);
+            pause = self.0.settings.repair_interval.max(took * 50);
         }
     }
 

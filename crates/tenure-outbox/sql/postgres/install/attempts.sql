@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS public.payment_outbox_attempts (
     idempotency_key text COLLATE "C" NOT NULL,
     rail_type       text COLLATE "C" NOT NULL,
     payload         jsonb            NOT NULL,
-    attempt_no      integer          NOT NULL CHECK (attempt_no >= 1),
+    attempt_no      integer          NOT NULL,
     state           public.outbox_attempt_state NOT NULL,
     claimed_at      timestamptz      NOT NULL DEFAULT now(),
     completed_at    timestamptz,
@@ -29,15 +29,23 @@ ALTER TABLE public.payment_outbox_attempts
     ADD COLUMN IF NOT EXISTS enqueued_at timestamptz;
 
 DO $$
+DECLARE
+    v_name text;
+    v_definition text;
 BEGIN
-    IF NOT EXISTS (
-        SELECT FROM pg_catalog.pg_constraint
-        WHERE conrelid = 'public.payment_outbox_attempts'::pg_catalog.regclass
-            AND conname = 'ux_attempts_outbox_attempt_no'
-    ) THEN
-        ALTER TABLE public.payment_outbox_attempts
-            ADD CONSTRAINT ux_attempts_outbox_attempt_no UNIQUE (outbox_id, attempt_no);
-    END IF;
+    FOR v_name, v_definition IN VALUES
+        ('ux_attempts_outbox_attempt_no', 'UNIQUE (outbox_id, attempt_no)'),
+        ('payment_outbox_attempts_attempt_no_check', 'CHECK (attempt_no >= 1)')
+    LOOP
+        IF NOT EXISTS (
+            SELECT FROM pg_catalog.pg_constraint
+            WHERE conrelid = 'public.payment_outbox_attempts'::pg_catalog.regclass AND conname = v_name
+        ) THEN
+            EXECUTE pg_catalog.format(
+                'ALTER TABLE public.payment_outbox_attempts ADD CONSTRAINT %I %s', v_name, v_definition
+            );
+        END IF;
+    END LOOP;
 END
 $$;
 

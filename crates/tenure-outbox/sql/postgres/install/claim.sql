@@ -8,10 +8,10 @@
 --
 -- Marks. Rows that were claimed or finished stay in the indexes until vacuum may remove them, and one open
 -- snapshot anywhere keeps it from doing so; walking over all of them would make every claim slower than the one
--- before. So a session remembers up to where it has found nothing alive, and looks from there on. Rows that are
--- committed later and belong before a mark are found by a sweep, which looks everywhere: when there is not
--- enough work behind the marks and the last sweep was quick, and otherwise as often as sweeps take no more than
--- a thirtieth of the time.
+-- before. So a session remembers up to where it has taken everything, and looks from there on. What it has not
+-- seen there (rows that are committed later, or were locked by others who then gave up) is found by a sweep,
+-- which looks everywhere: when there is not enough work behind the marks and the last sweep was quick, and
+-- otherwise as often as sweeps take no more than a thirtieth of the time.
 CREATE OR REPLACE FUNCTION public.claim_outbox_batch(p_batch_size integer, p_worker_id text, p_lease_seconds integer)
 RETURNS TABLE (
     outbox_id uuid, instruction_id text, participant_id text, sequence_id bigint, idempotency_key text,
@@ -29,16 +29,16 @@ AS $$
 #variable_conflict use_column
 DECLARE
     c_quick_us CONSTANT bigint := 20000;
-    v_now timestamptz := clock_timestamp();
+    v_now timestamp with time zone := clock_timestamp();
     v_now_us bigint := extract(epoch FROM v_now) * 1000000;
-    v_setting text := current_setting('symphony.outbox_claim_marks', true);
+    v_setting pg_catalog.text := current_setting('symphony.outbox_claim_marks', true);
     -- Due from, leased from, when it last swept, how long that took: in microseconds.
     v_marks bigint[];
-    v_due_from timestamptz := '-infinity';
-    v_leased_from timestamptz := '-infinity';
-    v_expired uuid[];
-    v_due uuid[];
-    v_requeued uuid[];
+    v_due_from timestamp with time zone;
+    v_leased_from timestamp with time zone;
+    v_expired pg_catalog.uuid[];
+    v_due pg_catalog.uuid[];
+    v_requeued pg_catalog.uuid[];
     v_numbers integer[];
 BEGIN
     IF coalesce(p_batch_size, 0) < 1 OR coalesce(p_lease_seconds, 0) < 1 OR coalesce(p_worker_id, '') = '' THEN
@@ -50,9 +50,9 @@ BEGIN
         v_marks := v_setting::bigint[];
         -- A clock that went back makes them void.
         IF v_now_us BETWEEN greatest(v_marks[1], v_marks[2], v_marks[3]) AND v_marks[3] + 30 * v_marks[4] THEN
-            v_due_from := timestamptz 'epoch' + v_marks[1] * interval '1 microsecond';
-            v_leased_from := timestamptz 'epoch' + v_marks[2] * interval '1 microsecond';
-            SELECT l.expired, l.due INTO v_expired, v_due
+            v_due_from := timestamp with time zone 'epoch' + v_marks[1] * interval '1 microsecond';
+            v_leased_from := timestamp with time zone 'epoch' + v_marks[2] * interval '1 microsecond';
+            SELECT l.* INTO v_expired, v_due, v_due_from, v_leased_from
             FROM public.look_for_claimable_outbox(p_batch_size, v_now, v_due_from, v_leased_from) AS l;
             IF coalesce(cardinality(v_expired || v_due), 0) < p_batch_size AND v_marks[4] < c_quick_us THEN
                 v_marks := NULL;
@@ -62,10 +62,8 @@ BEGIN
         END IF;
     END IF;
     IF v_marks IS NULL THEN
-        v_due_from := '-infinity';
-        v_leased_from := '-infinity';
-        SELECT l.expired, l.due INTO v_expired, v_due
-        FROM public.look_for_claimable_outbox(p_batch_size, v_now, v_due_from, v_leased_from) AS l;
+        SELECT l.* INTO v_expired, v_due, v_due_from, v_leased_from
+        FROM public.look_for_claimable_outbox(p_batch_size, v_now, '-infinity', '-infinity') AS l;
         v_marks := ARRAY[0, 0, v_now_us, extract(epoch FROM clock_timestamp() - v_now) * 1000000];
     END IF;
 
@@ -86,19 +84,9 @@ BEGIN
         RETURNING p.outbox_id, p.instruction_id, p.participant_id, p.sequence_id, p.idempotency_key, p.rail_type,
             p.payload, p.attempt_count, p.lease_token, p.lease_expires_at;
 
-    -- Up to the first rows that are alive; not into the last second, where transactions that are about to commit
-    -- have their rows.
-    v_marks[1] := 1000000 * extract(epoch FROM least(v_now - interval '1 second', (
-        SELECT p.next_attempt_at FROM public.payment_outbox_pending AS p
-        WHERE p.lease_expires_at IS NULL AND p.next_attempt_at >= v_due_from
-        ORDER BY p.next_attempt_at, p.lease_expires_at, p.created_at LIMIT 1
-    )));
-    v_marks[2] := 1000000 * extract(epoch FROM least(v_now - interval '1 second', (
-        SELECT p.lease_expires_at FROM public.payment_outbox_pending AS p
-        WHERE p.lease_expires_at >= v_leased_from
-        ORDER BY p.lease_expires_at LIMIT 1
-    )));
-    PERFORM set_config('symphony.outbox_claim_marks', v_marks::text, false);
+    v_marks[1] := 1000000 * extract(epoch FROM greatest(v_due_from, timestamp with time zone 'epoch'));
+    v_marks[2] := 1000000 * extract(epoch FROM greatest(v_leased_from, timestamp with time zone 'epoch'));
+    PERFORM set_config('symphony.outbox_claim_marks', v_marks::pg_catalog.text, false);
 END
 $$;
 COMMENT ON FUNCTION public.claim_outbox_batch(integer, text, integer) IS

@@ -11,7 +11,7 @@ SET search_path = pg_catalog, public
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_result text;
+    v_result pg_catalog.text;
     v_number integer;
     v_state public.outbox_attempt_state;
 BEGIN

@@ -23,9 +23,9 @@ AS $$
 DECLARE
     v_count integer := cardinality(p_outbox_ids);
     v_ceiling integer := public.outbox_retry_ceiling();
-    v_now timestamptz;
+    v_now timestamp with time zone;
     v_ordinals bigint[];
-    v_ids uuid[];
+    v_ids pg_catalog.uuid[];
     v_numbers integer[];
     v_states public.outbox_attempt_state[];
 BEGIN
@@ -49,7 +49,7 @@ BEGIN
         SELECT u.*, CASE WHEN u.state = 'RETRYABLE' AND u.attempt_no >= v_ceiling THEN 'FAILED'
             ELSE u.state END AS final
         FROM (
-            SELECT DISTINCT ON (u.outbox_id) u.*, (
+            SELECT DISTINCT ON (u.outbox_id, u.lease_token) u.*, (
                 SELECT coalesce(max(a.attempt_no), 0) + 1 FROM public.payment_outbox_attempts AS a
                 WHERE a.outbox_id = u.outbox_id
             ) AS attempt_no
@@ -60,9 +60,10 @@ BEGIN
                 outbox_id, lease_token, state, rail_reference, rail_code, error_code,
                 error_message, latency_ms, retry_delay_seconds, ordinal
             )
-            ORDER BY u.outbox_id, u.ordinal
+            -- Of what is told twice the first counts; what nobody may tell does not stand in the way.
+            WHERE u.state IN ('DISPATCHED', 'RETRYABLE', 'FAILED')
+            ORDER BY u.outbox_id, u.lease_token, u.ordinal
         ) AS u
-        WHERE u.state IN ('DISPATCHED', 'RETRYABLE', 'FAILED')
     ), removed AS (
         DELETE FROM public.payment_outbox_pending AS p USING told AS t
         WHERE p.outbox_id = t.outbox_id AND p.lease_token = t.lease_token AND t.final IN ('DISPATCHED', 'FAILED')

@@ -9,9 +9,9 @@ SET search_path = pg_catalog, public
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_id uuid;
+    v_id pg_catalog.uuid;
     v_sequence bigint;
-    v_now timestamptz;
+    v_now timestamp with time zone;
 BEGIN
     IF p_payload IS NULL
         OR coalesce(p_instruction_id, '') = '' OR coalesce(p_participant_id, '') = ''
@@ -64,7 +64,7 @@ BEGIN
     END IF;
 
     PERFORM public.announce_outbox_work();
-    RETURN QUERY SELECT v_id, v_sequence, v_now, 'PENDING'::text;
+    RETURN QUERY SELECT v_id, v_sequence, v_now, 'PENDING'::pg_catalog.text;
 END
 $$;
 COMMENT ON FUNCTION public.enqueue_payment_outbox(text, text, text, text, jsonb) IS

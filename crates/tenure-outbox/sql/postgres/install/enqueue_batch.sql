@@ -20,13 +20,13 @@ SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now timestamptz;
-    v_participants text[];
+    v_now timestamp with time zone;
+    v_participants pg_catalog.text[];
     v_ordinals bigint[];
-    v_ids uuid[];
+    v_ids pg_catalog.uuid[];
     v_sequences bigint[];
-    v_enqueued_for text[];
-    v_foreign uuid[];
+    v_enqueued_for pg_catalog.text[];
+    v_foreign pg_catalog.uuid[];
 BEGIN
     IF cardinality(p_participant_ids) IS DISTINCT FROM cardinality(p_instruction_ids)
         OR cardinality(p_idempotency_keys) IS DISTINCT FROM cardinality(p_instruction_ids)
@@ -39,8 +39,10 @@ BEGIN
     -- From here to the commit nobody else enqueues for these participants. In one order, so that two batches do
     -- not wait for each other.
     SELECT array_agg(DISTINCT u.participant_id COLLATE "C") INTO v_participants
-    FROM unnest(p_participant_ids) AS u(participant_id)
-    WHERE u.participant_id <> '';
+    FROM unnest(p_instruction_ids, p_participant_ids, p_idempotency_keys, p_rail_types, p_payloads)
+        AS u(instruction_id, participant_id, idempotency_key, rail_type, payload)
+    WHERE u.instruction_id <> '' AND u.participant_id <> '' AND u.idempotency_key <> ''
+        AND u.rail_type <> '' AND jsonb_typeof(u.payload) = 'object';
     INSERT INTO public.participant_outbox_sequences (participant_id, next_sequence_id)
     SELECT u.participant_id, 1 FROM unnest(v_participants) AS u(participant_id)
     ON CONFLICT (participant_id) DO NOTHING;
@@ -115,7 +117,9 @@ BEGIN
             WHERE p.outbox_id = u.outbox_id
         ) IS NOT TRUE;
         DELETE FROM public.payment_outbox_pending AS p WHERE p.outbox_id = ANY (v_foreign);
-        PERFORM public.announce_outbox_work();
+        IF coalesce(cardinality(v_foreign), 0) < cardinality(v_ids) THEN
+            PERFORM public.announce_outbox_work();
+        END IF;
     END IF;
 
     IF v_foreign IS NULL AND cardinality(v_ids) = cardinality(p_instruction_ids) THEN

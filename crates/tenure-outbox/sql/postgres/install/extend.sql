@@ -13,7 +13,7 @@ SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now timestamptz;
+    v_now timestamp with time zone;
 BEGIN
     IF cardinality(p_outbox_ids) IS DISTINCT FROM cardinality(p_lease_tokens)
         OR coalesce(p_lease_seconds, 0) < 1

@@ -16,7 +16,7 @@ BEGIN
     END IF;
     RETURN QUERY
         SELECT a.outbox_id, a.sequence_id, coalesce(a.enqueued_at, a.created_at), (
-            SELECT l.state::text FROM public.payment_outbox_attempts AS l
+            SELECT l.state::pg_catalog.text FROM public.payment_outbox_attempts AS l
             WHERE l.outbox_id = a.outbox_id
             ORDER BY l.attempt_no DESC LIMIT 1
         )

@@ -1,5 +1,5 @@
--- The functions run as symphony_control, which alone writes; the tables belong to whoever installs, so that not
--- even symphony_control can switch off what keeps attempts append-only.
+-- The functions run as symphony_control, which alone writes; the tables and their trigger belong to whoever
+-- installs, so that not even symphony_control can remove what keeps attempts append-only.
 GRANT CREATE ON SCHEMA public TO symphony_control;
 DO $$
 DECLARE
@@ -12,8 +12,8 @@ BEGIN
             AND p.proname = ANY (ARRAY[
                 'announce_outbox_work', 'append_lost_outbox_attempts', 'bump_participant_outbox_seq',
                 'claim_outbox_batch', 'complete_outbox_attempt', 'complete_outbox_attempts',
-                'deny_outbox_attempts_mutation', 'enqueue_payment_outbox', 'enqueue_payment_outbox_batch',
-                'extend_outbox_leases', 'find_payment_outbox', 'is_first_in_order', 'lock_outbox_leases',
+                'enqueue_payment_outbox', 'enqueue_payment_outbox_batch', 'extend_outbox_leases',
+                'find_payment_outbox', 'is_first_in_order', 'lock_outbox_leases',
                 'look_for_claimable_outbox',
                 'outbox_retry_ceiling', 'release_outbox_leases', 'repair_expired_leases', 'uuid_strategy',
                 'uuid_v7_or_random', 'uuidv7'
@@ -25,3 +25,4 @@ BEGIN
 END
 $$;
 REVOKE CREATE ON SCHEMA public FROM symphony_control;
+REVOKE ALL ON FUNCTION public.deny_outbox_attempts_mutation() FROM PUBLIC;

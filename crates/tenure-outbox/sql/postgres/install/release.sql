@@ -13,8 +13,8 @@ SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now timestamptz;
-    v_ids uuid[];
+    v_now timestamp with time zone;
+    v_ordinals bigint[];
 BEGIN
     IF cardinality(p_outbox_ids) IS DISTINCT FROM cardinality(p_lease_tokens) THEN
         RAISE EXCEPTION 'the lists must be equally long' USING ERRCODE = 'invalid_parameter_value';
@@ -27,18 +27,18 @@ BEGIN
     WITH released AS (
         UPDATE public.payment_outbox_pending AS p
         SET claimed_by = NULL, lease_token = NULL, lease_expires_at = NULL
-        FROM unnest(p_outbox_ids, p_lease_tokens) AS u(outbox_id, lease_token)
+        FROM unnest(p_outbox_ids, p_lease_tokens) WITH ORDINALITY AS u(outbox_id, lease_token, ordinal)
         WHERE p.outbox_id = u.outbox_id AND p.lease_token = u.lease_token
             AND (p.claimed_by = p_worker_id AND p.lease_expires_at > v_now) IS TRUE
-        RETURNING p.outbox_id
+        RETURNING u.ordinal
     )
-    SELECT array_agg(r.outbox_id) INTO v_ids FROM released AS r;
-    IF v_ids IS NOT NULL THEN
+    SELECT array_agg(r.ordinal) INTO v_ordinals FROM released AS r;
+    IF v_ordinals IS NOT NULL THEN
         PERFORM public.announce_outbox_work();
     END IF;
     RETURN QUERY
         SELECT u.ordinal, u.outbox_id,
-            CASE WHEN u.outbox_id = ANY (v_ids) THEN 'done' ELSE 'lease_lost' END
+            CASE WHEN u.ordinal = ANY (v_ordinals) THEN 'done' ELSE 'lease_lost' END
         FROM unnest(p_outbox_ids) WITH ORDINALITY AS u(outbox_id, ordinal)
         ORDER BY u.ordinal;
 END

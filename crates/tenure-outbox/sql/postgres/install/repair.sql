@@ -15,8 +15,8 @@ SET plan_cache_mode = force_custom_plan
 AS $$
 #variable_conflict use_column
 DECLARE
-    v_now timestamptz := clock_timestamp();
-    v_ids uuid[];
+    v_now timestamp with time zone := clock_timestamp();
+    v_ids pg_catalog.uuid[];
     v_numbers integer[];
 BEGIN
     IF coalesce(p_batch_size, 0) < 1 OR coalesce(p_worker_id, '') = '' THEN

@@ -5,7 +5,7 @@ LANGUAGE plpgsql STABLE SECURITY DEFINER
 SET search_path = pg_catalog, public
 AS $$
 DECLARE
-    v_setting text := trim(current_setting('symphony.outbox_retry_ceiling', true));
+    v_setting pg_catalog.text := trim(current_setting('symphony.outbox_retry_ceiling', true));
 BEGIN
     IF v_setting ~ '^[+-]?[0-9]+$' THEN
         RETURN greatest(1, least(20, v_setting::numeric))::integer;

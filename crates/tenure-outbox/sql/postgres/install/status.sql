@@ -2,11 +2,16 @@
 -- it is finished, and the latest of a pending row otherwise.
 DO $$
 BEGIN
-    -- A view of an older shape cannot be replaced.
-    IF EXISTS (
-        SELECT FROM pg_catalog.pg_attribute
+    -- A view with other columns cannot be replaced.
+    IF (
+        SELECT pg_catalog.array_agg(attname::text ORDER BY attnum) <> ARRAY[
+            'generated_at', 'pending_count', 'due_pending_count', 'leased_count', 'expired_lease_count',
+            'due_unleased_count', 'dispatched_count', 'failed_count', 'retryable_count', 'dlq_count', 'attempt_1',
+            'attempt_2', 'attempt_3', 'attempt_4', 'attempt_5_plus', 'oldest_pending_age_seconds',
+            'dispatched_last_hour', 'failed_last_hour', 'view_version'
+        ]
+        FROM pg_catalog.pg_attribute
         WHERE attrelid = pg_catalog.to_regclass('public.supervisor_outbox_status')
-            AND attnum = 1 AND attname <> 'generated_at'
     ) THEN
         DROP VIEW public.supervisor_outbox_status;
     END IF;

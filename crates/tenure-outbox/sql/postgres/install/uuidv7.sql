@@ -17,5 +17,5 @@ AS $$
             53, 1
         ),
         'hex'
-    )::uuid
+    )::pg_catalog.uuid
 $$;
