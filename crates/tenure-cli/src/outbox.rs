@@ -58,14 +58,14 @@ impl Outbox {
         match self.what {
             What::Print => output::print(&install::script())?,
             What::Install => {
-                install(&url).await.with_context(|| format!("cannot install into {url}"))?
+                install(&url).await.with_context(|| format!("cannot install into {url}"))?;
             }
             What::Enqueue(enqueue) => {
                 enqueue.run(&Store::new(&url, PATIENCE)).await.context(used)?;
             }
             What::Work(work) => work.run(&url).await?,
             What::Repair { batch } => {
-                repair(&Store::new(&url, PATIENCE), batch).await.context(used)?
+                repair(&Store::new(&url, PATIENCE), batch).await.context(used)?;
             }
             What::Stats { json } => {
                 look::stats(&Store::new(&url, LOOK_WITHIN), json).await.context(used)?;

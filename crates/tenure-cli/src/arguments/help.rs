@@ -237,3 +237,26 @@ Examples:
 ",
     exit_codes!("everything is as this version installs it", ", or what differs is listed")
 );
+
+pub const OUTBOX_REPAIR: &str = concat!(
+    "\
+Example:
+  tenure outbox repair          while no worker runs, to see what the dead ones have left
+
+Each lost attempt is recorded, and its instruction is due again in a second, or FAILED at the ceiling.
+
+",
+    exit_codes!("done", "")
+);
+
+pub const OUTBOX_STATS: &str = concat!(
+    "\
+Examples:
+  tenure outbox stats
+  tenure outbox stats --json | jq .oldest_pending_age_seconds
+
+An instruction counts by its latest attempt; dlq are those that failed after five attempts or more.
+
+",
+    exit_codes!("shown", "")
+);

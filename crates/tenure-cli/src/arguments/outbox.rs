@@ -34,12 +34,14 @@ pub(super) enum TypedOutbox {
     #[command(after_help = help::OUTBOX_WORK)]
     Work(TypedWork),
     /// Take back leases that have expired, as workers do by themselves
+    #[command(after_help = help::OUTBOX_REPAIR)]
     Repair {
         /// How many at once
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u16).range(1..))]
         batch: u16,
     },
     /// Show what is pending, leased, done and failed
+    #[command(after_help = help::OUTBOX_STATS)]
     Stats {
         /// Print JSON with the columns of the view supervisor_outbox_status
         #[arg(long)]

@@ -72,7 +72,7 @@ async fn many(store: &Store, path: &Path, batch: usize) -> Result<()> {
         while instructions.len() < batch {
             let Some(line) = lines.next() else { break };
             number += 1;
-            match read(line.with_context(|| format!("cannot read {shown}"))?, number) {
+            match read(&line.with_context(|| format!("cannot read {shown}"))?, number) {
                 Ok(Some(instruction)) => instructions.push((number, instruction)),
                 Ok(None) => {}
                 Err(error) => {
@@ -125,11 +125,11 @@ async fn send(
 }
 
 /// Blank lines are none.
-fn read(line: String, number: u64) -> Result<Option<Instruction>> {
+fn read(line: &str, number: u64) -> Result<Option<Instruction>> {
     if line.trim().is_empty() {
         return Ok(None);
     }
-    serde_json::from_str(&line).map(Some).with_context(|| format!("line {number}"))
+    serde_json::from_str(line).map(Some).with_context(|| format!("line {number}"))
 }
 
 fn told(count: &Count) -> String {
