@@ -44,9 +44,15 @@ def work(connection):
             (BATCH, WORKER_ID, LEASE_SECONDS),
         )
         claims = cursor.fetchall()
-    for outbox_id, lease_token, key, rail_type, payload, attempt_count in claims:
+    for number, (outbox_id, lease_token, key, rail_type, payload, attempt_count) in enumerate(claims):
         if time.clock_gettime(time.CLOCK_BOOTTIME) - began > LEASE_SECONDS / 2:
-            # Not enough time left to begin anything: the rest runs out, and is claimed again.
+            # Not enough time left to begin anything: the rest is given back, and claimed again.
+            rest = claims[number:]
+            with connection.cursor() as cursor:
+                cursor.execute(
+                    "SELECT * FROM release_outbox_leases(%s, %s::uuid[], %s::uuid[])",
+                    (WORKER_ID, [claim[0] for claim in rest], [claim[1] for claim in rest]),
+                )
             break
         sent = time.monotonic()
         state, reference, code, message = pay(key, rail_type, payload)

@@ -17,8 +17,8 @@ pub use self::{
 };
 use crate::{database::CONNECT, output};
 
-/// How long a call of the database may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a call of the database may take at most.
+pub const PATIENCE: Duration = Duration::from_secs(10);
 /// How long an installation may take: an old table may get an index.
 const INSTALL_WITHIN: Duration = Duration::from_secs(600);
 /// Counting years of attempts takes its time.

@@ -7,7 +7,7 @@ const DESCRIBE: &str = include_str!("../sql/postgres/describe.sql");
 const EXPECTED: &str = include_str!("../sql/postgres/expected.txt");
 
 /// The functions of the outbox.
-pub const FUNCTIONS: [&str; 20] = [
+pub const FUNCTIONS: [&str; 21] = [
     "announce_outbox_work",
     "append_lost_outbox_attempts",
     "bump_participant_outbox_seq",
@@ -19,6 +19,7 @@ pub const FUNCTIONS: [&str; 20] = [
     "enqueue_payment_outbox_batch",
     "extend_outbox_leases",
     "find_payment_outbox",
+    "first_of_ordered_participants",
     "is_first_in_order",
     "lock_outbox_leases",
     "look_for_claimable_outbox",

@@ -15,7 +15,7 @@ macro_rules! files {
 }
 
 /// The files, by name.
-pub const FILES: [(&str, &str); 30] = files![
+pub const FILES: [(&str, &str); 31] = files![
     "roles",
     "anew",
     "attempt_state",
@@ -31,6 +31,7 @@ pub const FILES: [(&str, &str); 30] = files![
     "announce",
     "find",
     "first_in_order",
+    "first_of_ordered",
     "append_lost",
     "look_for_claimable",
     "lock_leases",

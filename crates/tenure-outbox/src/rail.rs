@@ -148,6 +148,18 @@ impl Rails {
         self.by_type.keys().map(String::as_str)
     }
 
+    /// Whether there is a rail for it.
+    #[must_use]
+    pub fn takes(&self, claim: &Claim) -> bool {
+        self.by_type.contains_key(&claim.rail_type)
+    }
+
+    /// The longest that any dispatch may take.
+    #[must_use]
+    pub fn longest_timeout(&self) -> Duration {
+        self.by_type.values().map(|entry| entry.timeout).max().unwrap_or(self.timeout)
+    }
+
     /// How long a dispatch of this claim may take.
     #[must_use]
     pub fn timeout_of(&self, claim: &Claim) -> Duration {
@@ -161,6 +173,8 @@ impl Rails {
             return Outcome::retryable(DISPATCH_ERROR, message);
         };
         tokio::select! {
+            // After a pause both may be there: what the rail says counts.
+            biased;
             outcome = rail.dispatch(claim) => outcome,
             () = tokio::time::sleep(*timeout) => {
                 Outcome::retryable(DISPATCH_TIMEOUT, format!("no answer within {timeout:?}"))

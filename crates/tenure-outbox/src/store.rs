@@ -35,8 +35,12 @@ const STATUS: &str = include_str!("../sql/postgres/call/status.sql");
 
 /// A server that says nothing for so long, not even that it is there, is gone.
 const SILENCE: Duration = Duration::from_secs(30);
-/// Claiming, recording twice at once, extending and repairing.
-const SESSIONS: usize = 6;
+/// Recording, extending, and a few dispatches that extend by themselves.
+const SESSIONS: usize = 5;
+/// Claiming and repairing.
+const LOOKS: usize = 2;
+/// Where vacuum could not clean up for hours, a look over everything takes seconds.
+const LOOK_WITHIN: Duration = Duration::from_secs(120);
 /// The index that keeps an instruction from ending twice.
 const TERMINAL_GUARD: &str = "payment_outbox_attempts_one_terminal_per_outbox";
 
@@ -93,7 +97,14 @@ impl StoreError {
     #[must_use]
     pub fn is_about_data(&self) -> bool {
         let state = self.sqlstate().map_or("", SqlState::code);
-        state.starts_with("22") || state.starts_with("23")
+        ["22", "23", "54"].iter().any(|class| state.starts_with(class))
+    }
+
+    /// Whether it took too long: less at once may do.
+    #[must_use]
+    pub fn is_about_time(&self) -> bool {
+        matches!(self, Self::Database(DatabaseError::TimedOut { .. }))
+            || self.sqlstate() == Some(&SqlState::QUERY_CANCELED)
     }
 
     fn is_unique_violation(&self) -> bool {
@@ -120,20 +131,26 @@ impl StoreError {
 pub struct Store {
     pool: Pool,
     patience: Duration,
+    /// For looks over everything, which take as long as there is to look over.
+    looks: Pool,
 }
 
 impl Store {
-    /// A store whose calls answer within `patience`.
+    /// A store whose calls answer within `patience`, but for claims and repairs.
     #[must_use]
     pub fn new(url: &PostgresUrl, patience: Duration) -> Self {
-        let limit = patience.as_millis();
-        let settings = format!(
-            "SET synchronous_commit = on; SET statement_timeout = {limit}; \
-             SET idle_in_transaction_session_timeout = {limit}; SET jit = off; \
-             SET default_transaction_isolation = 'read committed'"
-        );
-        let pool = Pool::to(url.noticing_silence(SILENCE), SESSIONS, &settings);
-        Self { pool, patience }
+        let url = url.noticing_silence(SILENCE);
+        let pool = |sessions, patience: Duration| {
+            // The server gives up before the client does, and not behind its back.
+            let limit = (patience * 4 / 5).as_millis();
+            let settings = format!(
+                "SET synchronous_commit = on; SET statement_timeout = {limit}; \
+                 SET idle_in_transaction_session_timeout = {limit}; SET jit = off; \
+                 SET default_transaction_isolation = 'read committed'"
+            );
+            Pool::to(url.clone(), sessions, &settings)
+        };
+        Self { pool: pool(SESSIONS, patience), patience, looks: pool(LOOKS, LOOK_WITHIN) }
     }
 
     /// Enqueues all of them in one transaction, and answers for each.
@@ -164,7 +181,7 @@ impl Store {
     ) -> Result<Vec<Arc<Claim>>, StoreError> {
         let sent = BootInstant::now();
         let most = i32::try_from(most).unwrap_or(i32::MAX);
-        let rows = self.query(CLAIM, &[&most, &worker, &lease.seconds()]).await?;
+        let rows = self.look(CLAIM, &[&most, &worker, &lease.seconds()]).await?;
         let until = lease.local_end(sent);
         Ok(rows.into_iter().map(|row| Arc::new(claimed(&row, until))).collect())
     }
@@ -234,7 +251,7 @@ impl Store {
     /// Takes back up to so many expired leases; returns how many there were.
     pub async fn repair(&self, most: usize, worker: &str) -> Result<usize, StoreError> {
         let most = i32::try_from(most).unwrap_or(i32::MAX);
-        Ok(self.query(REPAIR, &[&most, &worker]).await?.len())
+        Ok(self.look(REPAIR, &[&most, &worker]).await?.len())
     }
 
     /// How long until something becomes claimable that is not so yet.
@@ -255,8 +272,26 @@ impl Store {
         sql: &'static str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Row>, StoreError> {
-        let deadline = Deadline::after(self.patience);
-        let mut session = self.pool.take(deadline).await?;
+        self.run(&self.pool, self.patience, sql, parameters).await
+    }
+
+    async fn look(
+        &self,
+        sql: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        self.run(&self.looks, LOOK_WITHIN, sql, parameters).await
+    }
+
+    async fn run(
+        &self,
+        pool: &Pool,
+        within: Duration,
+        sql: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut session = pool.take(Deadline::after(self.patience)).await?;
+        let deadline = Deadline::after(within);
         let statement = deadline.run(session.prepared(sql)).await?;
         let rows = deadline.run(session.query(&statement, parameters)).await?;
         session.put_back();

@@ -18,14 +18,11 @@ mod recorder;
 mod repairer;
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use tenure_database::postgres::PostgresUrl;
+use tenure_database::{error::chain, postgres::PostgresUrl};
 use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio_util::sync::CancellationToken;
 
@@ -37,7 +34,7 @@ use crate::{
     news,
     observe::Metrics,
     rail::Rails,
-    store::{Lease, Store},
+    store::{Lease, Store, StoreError},
 };
 
 /// How long recording may go on once everything else has stopped.
@@ -70,6 +67,17 @@ pub enum WorkerError {
     /// A uniqueness that must hold was about to be broken.
     #[error("the outbox refused a row that must be unique: somebody writes past its functions")]
     Integrity,
+    /// The database does not answer as this version expects.
+    #[error(
+        "the database has another version of the outbox: `tenure outbox doctor` says how it differs"
+    )]
+    Version,
+    /// It stopped, and outcomes are not on record, or rows were not given back.
+    #[error("not everything was recorded or given back: the log says what")]
+    Unfinished,
+    /// A part of it has panicked.
+    #[error("a part of the worker has failed: the log says which")]
+    Broken,
 }
 
 /// A worker's parts, and what they share.
@@ -84,7 +92,41 @@ struct Shared {
     wake: Arc<Notify>,
     /// Told to stop, or unable to go on: either way nothing new is begun.
     stop: CancellationToken,
-    is_broken: AtomicBool,
+    /// The first reason why not everything is well.
+    failure: Mutex<Option<WorkerError>>,
+}
+
+impl Shared {
+    /// Nothing new is begun, and the worker ends with this.
+    fn fail(&self, why: WorkerError) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(why);
+        self.stop.cancel();
+    }
+
+    /// What must be unique is refused by an index: the terminal guard's refusal is told, any other ends the
+    /// worker.
+    fn tell_of_violation(&self, error: &StoreError) {
+        let sql_error = chain(error);
+        if error.is_terminal_guard() {
+            self.metrics.backstops.inc();
+            tracing::error!(target: "tenure", sql_error, "terminal_uniqueness_backstop");
+        } else if error.is_integrity_failure() {
+            self.metrics.integrity_failures.inc();
+            tracing::error!(target: "tenure", sql_error, "outbox_integrity_failure");
+            self.fail(WorkerError::Integrity);
+        }
+    }
+}
+
+/// Ends the worker when the part that has it panics: without one of its parts it would do harm.
+struct Vital<'s>(&'s Shared);
+
+impl Drop for Vital<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(WorkerError::Broken);
+        }
+    }
 }
 
 /// Works until it is told to stop, and then finishes what it has begun.
@@ -97,14 +139,14 @@ pub async fn work(
     stop: &CancellationToken,
 ) -> Result<(), WorkerError> {
     let shared = Arc::new(Shared {
+        held: Held::counted_by(metrics.held.clone()),
         store,
         rails,
         settings,
         metrics,
-        held: Held::default(),
         wake: Arc::default(),
         stop: stop.child_token(),
-        is_broken: AtomicBool::new(false),
+        failure: Mutex::default(),
     });
     let ended = CancellationToken::new();
     let beside = tokio::spawn(beside(Arc::clone(&shared), url.clone(), ended.clone()));
@@ -112,14 +154,13 @@ pub async fn work(
     ended.cancel();
     // A part that panicked has said so.
     let _ = beside.await;
-    match shared.is_broken.load(Ordering::Acquire) {
-        true => Err(WorkerError::Integrity),
-        false => Ok(()),
-    }
+    let failure = shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+    failure.map_or(Ok(()), Err)
 }
 
 /// What goes on until the last outcome is on record.
 async fn beside(shared: Arc<Shared>, url: PostgresUrl, ended: CancellationToken) {
+    let _vital = Vital(&shared);
     let (extender, repairer) = (Extender(&shared), Repairer(&shared));
     let wake = Arc::clone(&shared.wake);
     let listener = news::listen(url, wake, ended.clone());
@@ -134,15 +175,18 @@ async fn run(shared: &Arc<Shared>) {
     let (told, outcomes) = mpsc::unbounded_channel();
     let claimer = Claimer::new(Arc::clone(shared), room, claimed);
     let dispatcher = Dispatcher::new(Arc::clone(shared), queue, told);
-    let recorder = tokio::spawn(Recorder::new(Arc::clone(shared), outcomes).run());
+    let give_up = CancellationToken::new();
+    let recorder = Recorder::new(Arc::clone(shared), outcomes, give_up.clone());
+    let recorder = tokio::spawn(recorder.run());
     tokio::join!(claimer.run(stop), dispatcher.run(stop));
-    let abort = recorder.abort_handle();
+    let later = async {
+        tokio::time::sleep(FAREWELL).await;
+        give_up.cancel();
+        std::future::pending::<()>().await;
+    };
     tokio::select! {
         // A recorder that panicked has said so.
         _ = recorder => {}
-        () = tokio::time::sleep(FAREWELL) => {
-            abort.abort();
-            tracing::error!(target: "tenure", held = shared.held.len(), "outbox_outcomes_not_recorded");
-        }
+        () = later => {}
     }
 }

@@ -199,7 +199,7 @@ instruction that was enqueued before is not enqueued again, so a file may be sen
 ",
     exit_codes!(
         "every line is enqueued, now or before",
-        "; lines before the one named are enqueued"
+        ", with what was enqueued before; send the file again"
     )
 );
 
@@ -215,17 +215,19 @@ A file of rails has a table per rail_type:
   url = \"https://cards.example/pay\"
   headers_env = { Authorization = \"CARD_TOKEN\" }
   timeout = \"10s\"
-  retryable = [409, \"5xx\"]          # else: 2xx done; 3xx 408 425 429 5xx again; the rest failed
+  failed = [403]                    # by default: 2xx is done; 3xx 401 403 407 408 409 425 429 5xx are
+                                    # tried again; the rest has failed
   reference = \"/id\"                 # where the answer has the rail's reference
 
   [rails.bank]
   type = \"command\"                  # JSON in, {\"state\": \"DISPATCHED\"} out
   command = [\"./pay\", \"--live\"]
 
-SIGTERM and SIGINT end it: what was not begun is given back, what was begun is awaited and recorded.
+SIGTERM and SIGINT end it: what was not begun is given back, what was begun is awaited and recorded. A
+second one ends it at once.
 
 ",
-    exit_codes!("told to stop, and everything is recorded or given back", "")
+    exit_codes!("told to stop, and everything is recorded or given back", ", or not everything was")
 );
 
 pub const OUTBOX_DOCTOR: &str = concat!(

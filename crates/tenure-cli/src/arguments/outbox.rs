@@ -11,9 +11,12 @@ use tenure_outbox::{instruction::Instruction, rail::Rails, store::Lease, worker:
 
 use super::{duration, help};
 use crate::{
-    outbox::{Enqueue, Outbox, Source, What, Work, fresh_worker_id},
+    outbox::{Enqueue, Outbox, PATIENCE, Source, What, Work, fresh_worker_id},
     shown::Http,
 };
+
+/// No database is given up on sooner.
+const LEAST_PATIENCE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Subcommand)]
 pub(super) enum TypedOutbox {
@@ -196,8 +199,13 @@ impl TypedWork {
         if worker_id.trim().is_empty() {
             bail!("--worker-id (OUTBOX_WORKER_ID) must not be blank");
         }
+        let rails = Rails::read(&self.rails, self.dispatch_timeout).context("--rails")?;
+        // A call that hangs must leave time for another before a lease is over.
+        let patience = (lease.relied_on() / 3).clamp(LEAST_PATIENCE, PATIENCE);
+        let grace = rails.longest_timeout() + patience;
         Ok(Work {
-            rails: Rails::read(&self.rails, self.dispatch_timeout).context("--rails")?,
+            rails,
+            patience,
             settings: Settings {
                 worker_id,
                 lease,
@@ -206,7 +214,7 @@ impl TypedWork {
                 poll_interval: self.poll_interval,
                 repair_interval: (lease.relied_on() / 2).max(Duration::from_secs(1)),
                 repair_batch: self.repair_batch.into(),
-                grace: self.dispatch_timeout,
+                grace,
             },
             http: self.http.map(|address| Http { address, token: None }),
         })

@@ -62,33 +62,24 @@ async fn many(store: &Store, path: &Path, batch: usize) -> Result<()> {
     let shown = path.display();
     let (input, size) = open(path).with_context(|| format!("cannot read {shown} (--file)"))?;
     let progress = progress(size);
-    let mut lines = BufReader::new(progress.wrap_read(input)).lines();
-    let (mut number, mut count) = (0, Count::default());
+    let mut lines = (1_u64..).zip(BufReader::new(progress.wrap_read(input)).lines());
+    let mut count = Count::default();
     loop {
-        let first = number + 1;
         let mut instructions = Vec::with_capacity(batch);
         // What comes before a line that is wrong is enqueued all the same.
         let mut wrong = None;
-        while instructions.len() < batch {
-            let Some(line) = lines.next() else { break };
-            number += 1;
-            match read(&line.with_context(|| format!("cannot read {shown}"))?, number) {
+        while instructions.len() < batch && wrong.is_none() {
+            let Some((number, line)) = lines.next() else { break };
+            match line.map_err(anyhow::Error::from).and_then(|line| read(&line)) {
                 Ok(Some(instruction)) => instructions.push((number, instruction)),
                 Ok(None) => {}
-                Err(error) => {
-                    wrong = Some(error);
-                    break;
-                }
+                Err(error) => wrong = Some(error.context(format!("line {number}"))),
             }
         }
-        let is_last = number < first || wrong.is_some();
-        send(store, instructions, &mut count).await.map_err(|error| {
-            error.context(format!(
-                "from line {first} of {shown} on nothing more is known to be enqueued"
-            ))
-        })?;
+        let is_last = instructions.is_empty() || wrong.is_some();
+        let sent = send(store, &instructions, &mut count).await;
         progress.set_message(format!("{} enqueued", count.enqueued));
-        if let Some(error) = wrong {
+        if let Some(error) = sent.err().or(wrong) {
             progress.abandon();
             return Err(error.context(told(&count)));
         }
@@ -100,22 +91,35 @@ async fn many(store: &Store, path: &Path, batch: usize) -> Result<()> {
     output::print(&format!("{}\n", told(&count)))
 }
 
-async fn send(
-    store: &Store,
-    instructions: Vec<(u64, Instruction)>,
-    count: &mut Count,
-) -> Result<()> {
-    if instructions.is_empty() {
+/// In one transaction; where the database refuses what one of them has, one by one, so that it can be named.
+async fn send(store: &Store, instructions: &[(u64, Instruction)], count: &mut Count) -> Result<()> {
+    let (Some((first, _)), Some((last, _))) = (instructions.first(), instructions.last()) else {
         return Ok(());
-    }
-    let (numbers, instructions): (Vec<_>, Vec<_>) = instructions.into_iter().unzip();
-    let answers = store.enqueue(&instructions).await?;
+    };
+    let all: Vec<_> = instructions.iter().map(|(_, instruction)| instruction.clone()).collect();
+    let answers = match store.enqueue(&all).await {
+        Ok(answers) => answers,
+        Err(error) if error.is_about_data() && instructions.len() > 1 => {
+            for one in instructions {
+                Box::pin(send(store, std::slice::from_ref(one), count)).await?;
+            }
+            return Ok(());
+        }
+        Err(error) if error.is_about_data() => {
+            return Err(error).with_context(|| format!("line {first}"));
+        }
+        Err(error) => {
+            return Err(error).with_context(|| {
+                format!("lines {first} to {last} may be enqueued or not: send the file again")
+            });
+        }
+    };
     let mut invalid = None;
-    for (number, answer) in numbers.iter().zip(answers) {
+    for ((number, _), answer) in instructions.iter().zip(answers) {
         match answer {
             Enqueued::Done { .. } => count.enqueued += 1,
             Enqueued::Repeat { .. } => count.repeats += 1,
-            Enqueued::Invalid => invalid = invalid.or(Some(*number)),
+            Enqueued::Invalid => invalid = invalid.or(Some(number)),
         }
     }
     match invalid {
@@ -125,11 +129,11 @@ async fn send(
 }
 
 /// Blank lines are none.
-fn read(line: &str, number: u64) -> Result<Option<Instruction>> {
-    if line.trim().is_empty() {
-        return Ok(None);
+fn read(line: &str) -> Result<Option<Instruction>> {
+    match line.trim() {
+        "" => Ok(None),
+        line => Ok(Some(serde_json::from_str(line)?)),
     }
-    serde_json::from_str(line).map(Some).with_context(|| format!("line {number}"))
 }
 
 fn told(count: &Count) -> String {

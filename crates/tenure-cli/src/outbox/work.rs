@@ -1,23 +1,30 @@
 //! `tenure outbox work`.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow, bail};
 use prometheus_client::registry::Registry;
 use sd_notify::NotifyState;
 use tenure_database::{Deadline, postgres::PostgresUrl};
-use tenure_outbox::{doctor, observe::Metrics, rail::Rails, store::Store, worker};
+use tenure_outbox::{
+    doctor::{self, Finding},
+    observe::Metrics,
+    rail::Rails,
+    store::Store,
+    worker,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use super::PATIENCE;
-use crate::{database::CONNECT, shown::Http};
+use crate::{database::CONNECT, output::complain, shown::Http};
 
 /// How to work, and where to show it.
 #[derive(Debug)]
 pub struct Work {
     pub rails: Rails,
     pub settings: worker::Settings,
+    /// How long a call of the database may take.
+    pub patience: Duration,
     pub http: Option<Http>,
 }
 
@@ -44,7 +51,7 @@ impl Work {
         tracing::info!(target: "tenure", worker_id, rails = ?self.rails, "outbox_worker_started");
         // Without systemd nobody listens, and that is no error.
         let _ = sd_notify::notify(&[NotifyState::Ready]);
-        let store = Store::new(url, PATIENCE);
+        let store = Store::new(url, self.patience);
         let worked = worker::work(url, store, self.rails, self.settings, metrics, &stop).await;
         stop.cancel();
         // A server that panicked has said so.
@@ -58,9 +65,12 @@ impl Work {
 async fn look_before(url: &PostgresUrl) -> Result<()> {
     let session = url.connect(Deadline::after(CONNECT)).await?;
     let findings = Deadline::after(CONNECT).run(doctor::examine(&session)).await?;
-    let lacks_claim = |finding: &doctor::Finding| matches!(finding, doctor::Finding::Missing(fact) if fact.starts_with("column payment_outbox_pending."));
-    if findings.iter().any(lacks_claim) {
-        anyhow::bail!(
+    let is_essential = |finding: &Finding| match finding {
+        Finding::Missing(fact) => fact.starts_with("column payment_outbox_pending."),
+        Finding::Unexpected(_) => false,
+    };
+    if findings.iter().any(is_essential) {
+        bail!(
             "there is no outbox in {url}, or an older one: run `tenure outbox install` as its owner"
         );
     }
@@ -71,18 +81,25 @@ async fn look_before(url: &PostgresUrl) -> Result<()> {
     Ok(())
 }
 
+/// The first signal asks for an end in order, the second for one at once.
 fn stop_when_told() -> Result<CancellationToken> {
     let stop = CancellationToken::new();
     let mut terminated = signal(SignalKind::terminate()).context("SIGTERM")?;
     let mut interrupted = signal(SignalKind::interrupt()).context("SIGINT")?;
     let told = stop.clone();
     tokio::spawn(async move {
-        tokio::select! {
-            _ = terminated.recv() => {}
-            _ = interrupted.recv() => {}
+        for is_second in [false, true] {
+            tokio::select! {
+                _ = terminated.recv() => {}
+                _ = interrupted.recv() => {}
+            }
+            if is_second {
+                complain(&anyhow!("told twice to stop: what was begun is not awaited"));
+                std::process::exit(1);
+            }
+            let _ = sd_notify::notify(&[NotifyState::Stopping]);
+            told.cancel();
         }
-        let _ = sd_notify::notify(&[NotifyState::Stopping]);
-        told.cancel();
     });
     Ok(stop)
 }

@@ -105,6 +105,10 @@ async fn a_line_that_is_wrong_is_named_and_what_comes_before_is_kept() {
             "line 3",
         ),
         (r#"{"instruction_id":"x","amount":3}"#, "amount"),
+        (
+            r#"{"instruction_id":"x","participant_id":"p","idempotency_key":"k","rail_type":"r","payload":{"a":"\u0000"}}"#,
+            "line 3",
+        ),
     ] {
         scene.admin.batch_execute("TRUNCATE payment_outbox_pending").await.unwrap();
         let lines = [line("bank-a", 1), String::new(), wrong.to_owned()].join("\n");

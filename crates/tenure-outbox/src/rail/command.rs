@@ -92,6 +92,8 @@ impl CommandRail {
     fn start(&self) -> io::Result<Child> {
         Command::new(&self.program)
             .args(&self.arguments)
+            // The database is the worker's affair, and its password too.
+            .env_remove("TENURE_DB")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

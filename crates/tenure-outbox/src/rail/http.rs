@@ -20,7 +20,7 @@ use crate::claim::Claim;
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const OUTBOX_ID: &str = "tenure-outbox-id";
 const ATTEMPT: &str = "tenure-attempt";
-/// The largest answer that is read.
+/// The most that is read of an answer.
 const LARGEST_ANSWER: usize = 64 * 1024;
 /// As much of a refusal as is kept.
 const SHOWN: usize = 500;
@@ -182,11 +182,12 @@ impl Mapping {
     }
 }
 
-/// Refused for now: the rail is busy, or broken. A redirect is not followed, and may be gone tomorrow.
+/// Refused for now: the rail is busy or broken, is still at work on this very key, or does not know us at the
+/// moment. A redirect is not followed, and may be gone tomorrow.
 fn usual(status: u16) -> State {
     match status {
         200..=299 => State::Dispatched,
-        300..=399 | 408 | 425 | 429 | 500..=599 => State::Retryable,
+        300..=399 | 401 | 403 | 407..=409 | 425 | 429 | 500..=599 => State::Retryable,
         _ => State::Failed,
     }
 }
@@ -238,13 +239,14 @@ fn text_at(json: &Value, pointer: &str) -> Option<String> {
     }
 }
 
+/// As much as is read of an answer: what it says beyond that does not matter to what it means.
 async fn read(mut answer: Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
-    while let Some(chunk) = answer.chunk().await.map_err(told)? {
-        if body.len() + chunk.len() > LARGEST_ANSWER {
-            return Err(format!("it is larger than {LARGEST_ANSWER} bytes"));
+    while body.len() < LARGEST_ANSWER {
+        match answer.chunk().await.map_err(told)? {
+            Some(chunk) => body.extend_from_slice(&chunk),
+            None => break,
         }
-        body.extend_from_slice(&chunk);
     }
     Ok(body)
 }
@@ -273,6 +275,7 @@ mod tests {
         assert_eq!(none.state_of(429), State::Retryable);
         assert_eq!(none.state_of(503), State::Retryable);
         assert_eq!(none.state_of(302), State::Retryable);
+        assert_eq!(none.state_of(409), State::Retryable);
         assert_eq!(none.state_of(400), State::Failed);
         let own = Mapping {
             dispatched: vec![StatusPattern::One(409)],

@@ -25,14 +25,15 @@ pub enum SettingsError {
         #[source]
         source: io::Error,
     },
-    /// It is not what it should be.
-    #[error("{}", path.display())]
+    /// It is not what it should be. The line itself may hold a secret, and is not shown.
+    #[error("{}, line {line}: {problem}", path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// Where and why.
-        #[source]
-        source: Box<toml::de::Error>,
+        /// Where.
+        line: usize,
+        /// Why.
+        problem: String,
     },
     /// A setting cannot work.
     #[error("{}: rails.{rail}.{field} {problem}", path.display())]
@@ -167,7 +168,11 @@ pub(super) fn read(path: &Path, timeout: Duration) -> Result<Rails, SettingsErro
     };
     let file: File = match toml::from_str(&text) {
         Ok(file) => file,
-        Err(source) => return Err(SettingsError::Parse { path, source: Box::new(source) }),
+        Err(error) => {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            return Err(SettingsError::Parse { path, line, problem: error.message().to_owned() });
+        }
     };
     if file.rails.is_empty() {
         return Err(SettingsError::Empty { path });
@@ -235,6 +240,13 @@ mod tests {
             http("url = 'http://x'\nheaders_env = { a = 'TENURE_NO_SUCH' }")
                 .contains("TENURE_NO_SUCH")
         );
+    }
+
+    #[test]
+    fn a_secret_in_a_line_that_is_wrong_is_not_shown() {
+        let told =
+            refused("[rails.card]\ntype = 'http'\nheaders = { Authorization = 'Bearer s3cret'");
+        assert!(told.contains("line 3") && !told.contains("s3cret"), "{told}");
     }
 
     #[test]

@@ -45,6 +45,7 @@ impl Claimer {
                 }
                 Err(error) => {
                     self.shared.metrics.database_errors.inc();
+                    self.shared.tell_of_violation(&error);
                     tracing::warn!(target: "tenure", sql_error = chain(&error), "outbox_claim_failed");
                     stop.run_until_cancelled(tokio::time::sleep(pause)).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
@@ -76,13 +77,11 @@ impl Claimer {
         let claims =
             store.claim(places.num_permits(), &settings.worker_id, &settings.lease).await?;
         let count = claims.len();
-        held.add(&claims);
         metrics.claimed.inc_by(count as u64);
-        metrics.held.set(held.len() as i64);
         for claim in claims {
             let place = places.split(1).expect("no more rows than asked for");
             // Nobody takes them any more when this fails: they are given back by their end.
-            let _ = self.queue.send(Work { claim, _place: place });
+            let _ = self.queue.send(held.hold(claim, place));
         }
         Ok(count)
     }
@@ -100,7 +99,7 @@ impl Claimer {
         };
         tokio::select! {
             () = wake.notified() => {}
-            () = tokio::time::sleep(due.clamp(SHORTEST_WAIT, settings.poll_interval)) => {}
+            () = tokio::time::sleep(due.max(SHORTEST_WAIT).min(settings.poll_interval)) => {}
         }
     }
 }

@@ -1,13 +1,16 @@
 //! Takes claims from the queue and hands them to their rails, so many at once.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use tenure_database::{BootInstant, error::chain};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use super::{Shared, held::Work, recorder::Told};
+use super::{Shared, WorkerError, held::Work, recorder::Told};
 use crate::{claim::Claim, store::Completion};
+
+/// The longest pause before another attempt.
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
 pub(super) struct Dispatcher {
     shared: Arc<Shared>,
@@ -46,6 +49,7 @@ impl Dispatcher {
             () = tokio::time::sleep(self.shared.settings.grace) => {
                 let count = tasks.len();
                 tracing::error!(target: "tenure", count, "outbox_dispatches_not_awaited");
+                self.shared.fail(WorkerError::Unfinished);
             }
         }
     }
@@ -58,24 +62,31 @@ impl Dispatcher {
 
     /// Until the claimer has ended, what it was just given included.
     async fn give_back(&mut self) {
-        let mut claims = Vec::new();
+        let mut works = Vec::new();
         while let Some(work) = self.queue.recv().await {
-            claims.push(work.claim);
+            works.push(work);
         }
-        if claims.is_empty() {
-            return;
+        let claims: Vec<_> = works.iter().map(|work| Arc::clone(&work.claim)).collect();
+        if !claims.is_empty() && !release(&self.shared, &claims).await {
+            self.shared.fail(WorkerError::Unfinished);
         }
-        let Shared { store, settings, held, metrics, .. } = &*self.shared;
-        match store.release(&settings.worker_id, &claims).await {
-            Ok(count) => {
-                metrics.released.inc_by(count as u64);
-            }
-            Err(error) => {
-                let sql_error = chain(&error);
-                tracing::warn!(target: "tenure", sql_error, count = claims.len(), "outbox_release_failed");
-            }
+    }
+}
+
+/// Whether the database has heard of it; otherwise their leases run out, and count as lost.
+async fn release(shared: &Shared, claims: &[Arc<Claim>]) -> bool {
+    let Shared { store, settings, metrics, .. } = shared;
+    match store.release(&settings.worker_id, claims).await {
+        Ok(count) => {
+            metrics.released.inc_by(count as u64);
+            true
         }
-        held.remove(&claims);
+        Err(error) => {
+            metrics.database_errors.inc();
+            let sql_error = chain(&error);
+            tracing::warn!(target: "tenure", sql_error, count = claims.len(), "outbox_release_failed");
+            false
+        }
     }
 }
 
@@ -92,7 +103,11 @@ async fn dispatch(shared: &Shared, work: Work) -> Option<Told> {
     metrics.inflight.dec();
     metrics.dispatched(latency);
     let claim = Arc::clone(&work.claim);
-    let retry_after = retry_after(claim.attempt_no());
+    let retry_after = match rails.takes(&claim) {
+        true => retry_after(claim.attempt_no()),
+        // Somebody else may have the rail, or this worker may be given it.
+        false => LONGEST_RETRY,
+    };
     tracing::debug!(
         target: "tenure",
         outbox_id = %claim.outbox_id,
@@ -106,34 +121,36 @@ async fn dispatch(shared: &Shared, work: Work) -> Option<Told> {
 /// Whether the claim lasts long enough to begin. A worker that was paused finds here that it does not, and asks
 /// the database before it calls anybody.
 async fn has_time(shared: &Shared, claim: &Arc<Claim>) -> bool {
-    let Shared { store, rails, settings, held, metrics, .. } = shared;
+    let Shared { store, rails, settings, metrics, .. } = shared;
     // A call that outlasts the lease is covered by extending it; half of a lease is there to begin with.
     let needed = rails.timeout_of(claim).min(settings.lease.relied_on() / 2);
     if claim.left() >= needed {
         return true;
     }
     let claims = [Arc::clone(claim)];
-    let lost = store.extend(&settings.worker_id, &claims, &settings.lease).await;
-    match lost {
+    match store.extend(&settings.worker_id, &claims, &settings.lease).await {
         Ok(lost) if lost.is_empty() && claim.left() >= needed => return true,
-        Ok(_) => {
+        Ok(lost) if !lost.is_empty() => {
             metrics.leases_lost.inc();
             tracing::warn!(target: "tenure", outbox_id = %claim.outbox_id, "outbox_claim_lost_before_dispatch");
+            return false;
         }
+        // The answer came too late to begin.
+        Ok(_) => {}
         Err(error) => {
             metrics.database_errors.inc();
             let (outbox_id, sql_error) = (claim.outbox_id, chain(&error));
             tracing::warn!(target: "tenure", %outbox_id, sql_error, "outbox_extend_failed");
         }
     }
-    held.remove(&claims);
+    release(shared, &claims).await;
     false
 }
 
 /// One second after the first attempt, twice as long after each, and a minute at most.
-fn retry_after(attempt_no: i32) -> std::time::Duration {
+fn retry_after(attempt_no: i32) -> Duration {
     let doublings = u32::try_from(attempt_no - 1).unwrap_or(0).min(6);
-    std::time::Duration::from_secs(2_u64.pow(doublings).min(60))
+    Duration::from_secs(2_u64.pow(doublings)).min(LONGEST_RETRY)
 }
 
 #[cfg(test)]

@@ -6,31 +6,36 @@ use std::{
     time::Duration,
 };
 
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::OwnedSemaphorePermit;
 use uuid::Uuid;
 
 use crate::claim::Claim;
 
+/// All of them; whatever becomes of a claim's [`Work`], it is in hand no longer than that.
+#[derive(Clone, Debug)]
+pub(super) struct Held {
+    claims: Arc<Mutex<HashMap<Uuid, Arc<Claim>>>>,
+    count: Gauge,
+}
+
 /// A claim with the place that it takes.
 #[derive(Debug)]
 pub(super) struct Work {
     pub claim: Arc<Claim>,
-    pub _place: OwnedSemaphorePermit,
+    held: Held,
+    _place: OwnedSemaphorePermit,
 }
 
-#[derive(Debug, Default)]
-pub(super) struct Held(Mutex<HashMap<Uuid, Arc<Claim>>>);
-
 impl Held {
-    pub fn add(&self, claims: &[Arc<Claim>]) {
-        self.all().extend(claims.iter().map(|claim| (claim.lease_token, Arc::clone(claim))));
+    pub fn counted_by(count: Gauge) -> Self {
+        Self { claims: Arc::default(), count }
     }
 
-    pub fn remove<'c>(&self, claims: impl IntoIterator<Item = &'c Arc<Claim>>) {
-        let mut all = self.all();
-        for claim in claims {
-            all.remove(&claim.lease_token);
-        }
+    pub fn hold(&self, claim: Arc<Claim>, place: OwnedSemaphorePermit) -> Work {
+        self.all().insert(claim.lease_token, Arc::clone(&claim));
+        self.count.inc();
+        Work { claim, held: self.clone(), _place: place }
     }
 
     /// Those that have less than this left.
@@ -38,11 +43,22 @@ impl Held {
         self.all().values().filter(|claim| claim.left() < left).cloned().collect()
     }
 
-    pub fn len(&self) -> usize {
-        self.all().len()
+    /// These are somebody else's by now: nothing makes them last.
+    pub fn give_up(&self, lost: &[Arc<Claim>]) {
+        let mut all = self.all();
+        for claim in lost {
+            all.remove(&claim.lease_token);
+        }
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<Uuid, Arc<Claim>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.claims.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        self.held.all().remove(&self.claim.lease_token);
+        self.held.count.dec();
     }
 }

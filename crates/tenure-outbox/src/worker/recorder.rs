@@ -1,15 +1,12 @@
 //! Records outcomes in batches, and tells again what was not answered: the database knows what it has recorded.
 
-use std::{
-    slice,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{slice, sync::Arc, time::Duration};
 
 use tenure_database::error::chain;
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
-use super::{Shared, held::Work};
+use super::{Shared, Vital, WorkerError, held::Work};
 use crate::store::{Completion, Recorded, StoreError};
 
 /// The most that is recorded at once.
@@ -28,29 +25,36 @@ pub(super) struct Told {
 pub(super) struct Recorder {
     shared: Arc<Shared>,
     outcomes: mpsc::UnboundedReceiver<Told>,
+    /// Cancelled when nobody waits any longer for what cannot be recorded.
+    give_up: CancellationToken,
 }
 
 impl Recorder {
-    pub fn new(shared: Arc<Shared>, outcomes: mpsc::UnboundedReceiver<Told>) -> Self {
-        Self { shared, outcomes }
+    pub fn new(
+        shared: Arc<Shared>,
+        outcomes: mpsc::UnboundedReceiver<Told>,
+        give_up: CancellationToken,
+    ) -> Self {
+        Self { shared, outcomes, give_up }
     }
 
     /// Records until nobody is left who could tell anything.
     pub async fn run(mut self) {
+        let shared = Arc::clone(&self.shared);
+        let _vital = Vital(&shared);
         let mut told = Vec::with_capacity(MOST);
         while self.outcomes.recv_many(&mut told, MOST).await > 0 {
             let (completions, works): (Vec<_>, Vec<_>) =
                 told.drain(..).map(|told| (told.completion, told.work)).unzip();
             self.record(&completions).await;
-            let Shared { held, metrics, wake, .. } = &*self.shared;
-            held.remove(completions.iter().map(|completion| &completion.claim));
-            metrics.held.set(held.len() as i64);
             drop(works);
             // What comes next in order may have become claimable.
-            wake.notify_one();
+            shared.wake.notify_one();
         }
     }
 
+    /// All of them, in as many parts as it takes: one that the database refuses, or more than it manages in
+    /// time, must not keep the others from being recorded.
     async fn record(&self, completions: &[Completion]) {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -59,16 +63,24 @@ impl Recorder {
                 Err(error) => error,
             };
             self.shared.metrics.database_errors.inc();
-            if error.is_about_data() {
-                return self.one_by_one(completions).await;
+            let sql_error = chain(&error);
+            tracing::warn!(target: "tenure", sql_error, count = completions.len(), "outbox_record_failed");
+            if matches!(error, StoreError::Unknown(_)) {
+                self.shared.fail(WorkerError::Version);
+                return not_recorded(completions, "refused");
             }
-            tracing::warn!(
-                target: "tenure",
-                sql_error = chain(&error),
-                count = completions.len(),
-                "outbox_record_failed"
-            );
-            tokio::time::sleep(pause).await;
+            if error.is_about_data() && completions.len() == 1 {
+                return self.refused(completions, &error);
+            }
+            if (error.is_about_data() || error.is_about_time()) && completions.len() > 1 {
+                let (first, second) = completions.split_at(completions.len() / 2);
+                Box::pin(self.record(first)).await;
+                return Box::pin(self.record(second)).await;
+            }
+            if self.give_up.run_until_cancelled(tokio::time::sleep(pause)).await.is_none() {
+                self.shared.fail(WorkerError::Unfinished);
+                return not_recorded(completions, "the database does not answer");
+            }
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
@@ -81,49 +93,31 @@ impl Recorder {
                 Recorded::Done(state) | Recorded::Repeat(state) => metrics.recorded(state),
                 Recorded::LeaseLost => {
                     metrics.leases_lost.inc();
-                    not_recorded(completion, "lease_lost");
+                    not_recorded(slice::from_ref(completion), "lease_lost");
                 }
             }
         }
         Ok(())
     }
 
-    /// One that the database refuses must not keep the others from being recorded.
-    async fn one_by_one(&self, completions: &[Completion]) {
-        let Shared { metrics, stop, is_broken, .. } = &*self.shared;
-        for completion in completions {
-            let error = match self.complete(slice::from_ref(completion)).await {
-                Ok(()) => continue,
-                Err(error) => error,
-            };
-            let (outbox_id, sql_error) = (completion.claim.outbox_id, chain(&error));
-            if error.is_terminal_guard() {
-                metrics.backstops.inc();
-                tracing::error!(target: "tenure", %outbox_id, sql_error, "terminal_uniqueness_backstop");
-            } else if error.is_integrity_failure() {
-                metrics.integrity_failures.inc();
-                tracing::error!(target: "tenure", %outbox_id, sql_error, "outbox_integrity_failure");
-                is_broken.store(true, Ordering::Release);
-                stop.cancel();
-            } else {
-                tracing::error!(target: "tenure", %outbox_id, sql_error, "outbox_record_refused");
-            }
-            not_recorded(completion, "refused");
-        }
+    fn refused(&self, completions: &[Completion], error: &StoreError) {
+        self.shared.tell_of_violation(error);
+        not_recorded(completions, "refused");
     }
 }
 
 /// The rail has answered, and the answer is nowhere on record: whoever looks into it finds it here.
-fn not_recorded(completion: &Completion, reason: &str) {
-    let Completion { claim, outcome, .. } = completion;
-    tracing::error!(
-        target: "tenure",
-        outbox_id = %claim.outbox_id,
-        instruction_id = claim.instruction_id,
-        idempotency_key = claim.idempotency_key,
-        state = outcome.state.as_str(),
-        rail_reference = outcome.rail_reference,
-        reason,
-        "outbox_outcome_not_recorded"
-    );
+fn not_recorded(completions: &[Completion], reason: &str) {
+    for Completion { claim, outcome, .. } in completions {
+        tracing::error!(
+            target: "tenure",
+            outbox_id = %claim.outbox_id,
+            instruction_id = claim.instruction_id,
+            idempotency_key = claim.idempotency_key,
+            state = outcome.state.as_str(),
+            rail_reference = outcome.rail_reference,
+            reason,
+            "outbox_outcome_not_recorded"
+        );
+    }
 }

@@ -32,6 +32,7 @@ impl Repairer<'_> {
             }
             Err(error) => {
                 metrics.database_errors.inc();
+                self.0.tell_of_violation(&error);
                 tracing::warn!(target: "tenure", sql_error = chain(&error), "outbox_repair_failed");
                 false
             }

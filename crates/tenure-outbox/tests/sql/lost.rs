@@ -13,6 +13,7 @@ on_every_version![
     a_claim_takes_what_expired_and_what_is_due_up_to_its_batch,
     a_claim_takes_the_oldest_first_and_nothing_that_is_not_due,
     lost_attempts_are_numbered_after_the_others,
+    a_row_that_has_ended_already_stands_in_nobodys_way,
 ];
 
 async fn repair_counts_what_was_lost_and_makes_it_due_in_a_second(scene: &Scene) {
@@ -119,4 +120,29 @@ async fn lost_attempts_are_numbered_after_the_others(scene: &Scene) {
     scene.expire(second.outbox_id).await;
     assert_eq!(repair(&worker).await, [(second.outbox_id, 2)]);
     assert_eq!(scene.text_of(second.outbox_id, "attempt_count::text").await, "2");
+}
+
+/// Only who writes past the functions brings it about.
+async fn a_row_that_has_ended_already_stands_in_nobodys_way(scene: &Scene) {
+    let worker = scene.worker().await;
+    let low = "SET symphony.outbox_retry_ceiling = 2";
+    worker.batch_execute(low).await.unwrap();
+    let ended = leased(&scene.admin, "gone", 2).await;
+    let again = "INSERT INTO payment_outbox_attempts (outbox_id, instruction_id, participant_id, sequence_id,
+            idempotency_key, rail_type, payload, attempt_no, state)
+        SELECT outbox_id, instruction_id, participant_id, sequence_id, idempotency_key, rail_type, payload, 1,
+            'DISPATCHED'
+        FROM payment_outbox_pending";
+    scene.admin.batch_execute(again).await.unwrap();
+    enqueue(&scene.admin, "p", "next").await;
+    scene.expire(ended[0].outbox_id).await;
+    let claims = claim(&worker, "w", 10).await;
+    assert_eq!(claims.len(), 1, "the one that has not ended");
+    scene.expire(ended[1].outbox_id).await;
+    assert_eq!(repair(&worker).await, []);
+    let left = "SELECT count(*)::text FROM payment_outbox_pending";
+    assert_eq!(scene.text(left).await, "1");
+    for row in &ended {
+        assert_eq!(scene.attempts_at(row.outbox_id).await, ["1 DISPATCHED"]);
+    }
 }

@@ -14,6 +14,7 @@ on_every_version![
     a_lowest_row_at_its_ceiling_makes_way,
     an_ordered_rail_orders_each_participant_by_itself,
     two_claimers_at_once_get_one_row_of_a_participant,
+    neither_the_ordered_nor_the_others_keep_each_other_waiting,
 ];
 
 async fn of_an_ordered_participant_only_the_lowest_row_is_claimable(scene: &Scene) {
@@ -27,6 +28,27 @@ async fn of_an_ordered_participant_only_the_lowest_row_is_claimable(scene: &Scen
     let expected = ["a1", "b1", "free1", "free2", "free3", "free4", "free5"];
     assert_eq!(names(&claim(&worker, "w", 100).await), expected);
     assert_eq!(names(&claim(&worker, "w", 100).await), [""; 0]);
+}
+
+async fn neither_the_ordered_nor_the_others_keep_each_other_waiting(scene: &Scene) {
+    let ordered = ["a", "b", "c", "d", "e", "f"];
+    order_participants(scene, &ordered).await;
+    for key in 0..6 {
+        enqueue(&scene.admin, ordered[key], &format!("ordered{key}")).await;
+        enqueue(&scene.admin, "free", &format!("free{key}")).await;
+    }
+    let worker = scene.worker().await;
+    // Half each, then what is left of either, and all of it in the end.
+    let of_the_free = |claims: &[Claim]| claims.iter().filter(|c| c.participant == "free").count();
+    let first = claim(&worker, "w", 8).await;
+    assert_eq!((first.len(), of_the_free(&first)), (8, 4));
+    // An odd place goes to who has waited longer: the fifth ordered one came before the fifth free one.
+    let second = claim(&worker, "w", 1).await;
+    assert_eq!((second.len(), of_the_free(&second)), (1, 0));
+    let third = claim(&worker, "w", 1).await;
+    assert_eq!((third.len(), of_the_free(&third)), (1, 1));
+    let last = claim(&worker, "w", 8).await;
+    assert_eq!((last.len(), of_the_free(&last)), (2, 1));
 }
 
 async fn the_next_comes_only_after_the_end_of_the_one_before(scene: &Scene) {

@@ -33,7 +33,7 @@ const THOSE_WHO_LOOK: Allowed = &[READONLY, AUDITOR, CONTROL];
 const ALL_WHO_SEE_ROWS: Allowed = &[READONLY, AUDITOR, EXECUTOR, CONTROL];
 
 /// A call, how it ends for those who are allowed, and who they are.
-const FUNCTIONS: [(&str, &str, Allowed); 22] = [
+const FUNCTIONS: [(&str, &str, Allowed); 23] = [
     ("enqueue_payment_outbox('i', 'p', 'k', 'wire', '{}')", "00000", THOSE_WHO_ENQUEUE),
     (
         "enqueue_payment_outbox_batch('{i}', '{p}', '{k}', '{wire}', ARRAY['{}'::jsonb])",
@@ -68,6 +68,7 @@ const FUNCTIONS: [(&str, &str, Allowed); 22] = [
     ("look_for_claimable_outbox(1, now(), '-infinity', '-infinity')", "00000", CONTROL_ALONE),
     ("lock_outbox_leases('w', '{}', '{}')", "00000", CONTROL_ALONE),
     ("is_first_in_order('p', 'wire', 1)", "00000", CONTROL_ALONE),
+    ("first_of_ordered_participants(now())", "00000", CONTROL_ALONE),
     ("announce_outbox_work()", "00000", CONTROL_ALONE),
     ("outbox_retry_ceiling()", "00000", CONTROL_ALONE),
     ("uuid_strategy()", "00000", CONTROL_ALONE),

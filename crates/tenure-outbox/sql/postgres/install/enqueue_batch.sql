@@ -4,6 +4,9 @@
 -- was written for it).
 -- SQLSTATE 22023: the lists are not equally long.
 --
+-- In a REPEATABLE READ or SERIALIZABLE transaction it cannot see a key that was enqueued for *another* participant
+-- and worked off since the transaction began; under one participant a key is safe there too.
+--
 -- Settings: every table is reached through the index meant for it, whatever the statistics say.
 CREATE OR REPLACE FUNCTION public.enqueue_payment_outbox_batch(
     p_instruction_ids text[], p_participant_ids text[], p_idempotency_keys text[], p_rail_types text[],

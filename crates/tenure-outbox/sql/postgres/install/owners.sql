@@ -13,7 +13,7 @@ BEGIN
                 'announce_outbox_work', 'append_lost_outbox_attempts', 'bump_participant_outbox_seq',
                 'claim_outbox_batch', 'complete_outbox_attempt', 'complete_outbox_attempts',
                 'enqueue_payment_outbox', 'enqueue_payment_outbox_batch', 'extend_outbox_leases',
-                'find_payment_outbox', 'is_first_in_order', 'lock_outbox_leases',
+                'find_payment_outbox', 'first_of_ordered_participants', 'is_first_in_order', 'lock_outbox_leases',
                 'look_for_claimable_outbox',
                 'outbox_retry_ceiling', 'release_outbox_leases', 'repair_expired_leases', 'uuid_strategy',
                 'uuid_v7_or_random', 'uuidv7'

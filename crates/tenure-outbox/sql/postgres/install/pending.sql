@@ -54,6 +54,24 @@ BEGIN
 END
 $$;
 
+-- Indexes of an older make that have every row in them.
+DO $$
+DECLARE
+    v_index pg_catalog.regclass;
+BEGIN
+    FOR v_index IN
+        SELECT i.indexrelid::pg_catalog.regclass
+        FROM pg_catalog.pg_index AS i JOIN pg_catalog.pg_class AS c ON c.oid = i.indexrelid
+        WHERE i.indrelid = 'public.payment_outbox_pending'::pg_catalog.regclass AND i.indpred IS NULL
+            AND c.relname IN (
+                'idx_payment_outbox_pending_due_claim', 'ix_pending_lease_expires', 'ix_pending_claimed_by'
+            )
+    LOOP
+        EXECUTE pg_catalog.format('DROP INDEX %s', v_index);
+    END LOOP;
+END
+$$;
+
 -- What a claim may take, in the order in which it takes it. Leased rows are not in it: however many there are,
 -- no claim walks over them.
 CREATE INDEX IF NOT EXISTS idx_payment_outbox_pending_due_claim

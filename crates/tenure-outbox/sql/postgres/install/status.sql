@@ -38,7 +38,6 @@ WITH pending AS (
         WHERE a.outbox_id = p.outbox_id
         ORDER BY a.attempt_no DESC LIMIT 1
     ) AS l
-    WHERE p.attempt_count > 0
 ), attempts AS (
     SELECT count(*) FILTER (WHERE l.state = 'DISPATCHED') AS dispatched_count,
         count(*) FILTER (WHERE l.state = 'FAILED') AS failed_count,
