@@ -33,9 +33,9 @@ async fn of_an_ordered_participant_only_the_lowest_row_is_claimable(scene: &Scen
 async fn neither_the_ordered_nor_the_others_keep_each_other_waiting(scene: &Scene) {
     let ordered = ["a", "b", "c", "d", "e", "f"];
     order_participants(scene, &ordered).await;
-    for key in 0..6 {
-        enqueue(&scene.admin, ordered[key], &format!("ordered{key}")).await;
-        enqueue(&scene.admin, "free", &format!("free{key}")).await;
+    for participant in ordered {
+        enqueue(&scene.admin, participant, participant).await;
+        enqueue(&scene.admin, "free", &format!("beside {participant}")).await;
     }
     let worker = scene.worker().await;
     // Half each, then what is left of either, and all of it in the end.
