@@ -67,17 +67,18 @@ BEGIN
         ) AS h;
     END IF;
 
-    -- Behind the last row, or behind everything; but not into the last seconds, where transactions that are about
-    -- to commit have their rows. On ordered rails, rows that had to wait are everywhere.
+    -- Behind the last row, or behind everything; but not into the last second, where transactions that are about
+    -- to commit have their rows; a lease ends long after its claim was committed. On ordered rails, rows that had
+    -- to wait are everywhere.
     due_from := CASE
         WHEN v_has_ordered_rails THEN '-infinity'
         WHEN coalesce(v_others, v_room) = 0 THEN p_due_from
-        WHEN coalesce(cardinality(due), 0) < coalesce(v_others, v_room) THEN p_now - interval '5 seconds'
-        ELSE least(due_from, p_now - interval '5 seconds')
+        WHEN coalesce(cardinality(due), 0) < coalesce(v_others, v_room) THEN p_now - interval '1 second'
+        ELSE least(due_from, p_now - interval '1 second')
     END;
     leased_from := CASE
         WHEN v_is_ordered OR cardinality(expired) = p_batch_size THEN p_leased_from
-        ELSE p_now - interval '5 seconds'
+        ELSE p_now
     END;
     due := v_heads || due;
 END
