@@ -179,14 +179,15 @@ async fn run(shared: &Arc<Shared>) {
     let recorder = Recorder::new(Arc::clone(shared), outcomes, give_up.clone());
     let recorder = tokio::spawn(recorder.run());
     tokio::join!(claimer.run(stop), dispatcher.run(stop));
-    let later = async {
+    let patience = async {
         tokio::time::sleep(FAREWELL).await;
         give_up.cancel();
-        std::future::pending::<()>().await;
+        // It tells what it has, unless somebody who was not awaited still owes it an outcome.
+        tokio::time::sleep(FAREWELL).await;
     };
     tokio::select! {
         // A recorder that panicked has said so.
         _ = recorder => {}
-        () = later => {}
+        () = patience => shared.fail(WorkerError::Unfinished),
     }
 }
