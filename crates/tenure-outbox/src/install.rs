@@ -49,10 +49,19 @@ pub const FILES: [(&str, &str); 31] = files![
     "grants",
 ];
 
+/// The names of the functions that the files make.
+pub fn functions() -> impl Iterator<Item = &'static str> {
+    let made =
+        FILES.iter().flat_map(|(_, sql)| sql.split("CREATE OR REPLACE FUNCTION public.").skip(1));
+    made.filter_map(|rest| rest.split('(').next())
+}
+
 /// All of it as one script, to be read or to be run by hand.
 #[must_use]
 pub fn script() -> String {
-    let files = FILES.map(|(_, sql)| sql).join("\n");
+    let names: Vec<_> = functions().map(|name| format!("'{name}'")).collect();
+    let names = format!("ARRAY[{}]", names.join(", "));
+    let files = FILES.map(|(_, sql)| sql).join("\n").replace("{functions}", &names);
     format!("BEGIN;\n{PATIENCE};\n{QUIET};\n{};\n{files}\nCOMMIT;\n", LOCK.trim_end())
 }
 
