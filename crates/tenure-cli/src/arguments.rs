@@ -1,7 +1,11 @@
 //! What was typed, and what it means.
 
+mod agent;
+pub mod controller;
 mod demo;
 mod help;
+pub mod lock;
+mod node;
 mod outbox;
 mod submissions;
 
@@ -16,14 +20,21 @@ use tenure_database::UrlError;
 use tenure_http::{Address, Token};
 use tenure_run::Restart;
 
-use self::{demo::TypedDemo, outbox::TypedOutbox, submissions::TypedSubmissions};
+use self::{
+    agent::TypedAgent, controller::TypedController, demo::TypedDemo, lock::TypedLock,
+    node::TypedNode, outbox::TypedOutbox, submissions::TypedSubmissions,
+};
 use crate::{
-    components::{ENGINE, SUBMISSIONS},
+    agent::Agent,
+    components::{ENGINE, JOBS, SUBMISSIONS},
+    contend::LockChoice,
+    controller::Controller,
     demo::Demo,
     drain::{Drain, Whom},
     migrate::{Channel, Migrate, Place, Server},
+    node::Node,
     outbox::Outbox,
-    run::{LockChoice, Pace, Run},
+    run::{Pace, Run},
     scope::{Change, What},
     shown::Http,
     status::Question,
@@ -65,6 +76,24 @@ enum TypedCommand {
     /// appended and never changed. The database's functions are the only way from one to the next.
     #[command(subcommand, after_help = help::OUTBOX)]
     Outbox(TypedOutbox),
+    /// Serve jobs to agents: every node reads, the one that leads writes
+    ///
+    /// Clients submit jobs, agents lease and report on them; every change goes through the fence under the
+    /// leader's epoch. A node that does not lead says who does. `tenure node` runs this under a supervisor.
+    #[command(after_help = help::CONTROLLER)]
+    Controller(TypedController),
+    /// Work on a controller's jobs
+    ///
+    /// Takes jobs, runs each as a command with JSON on its input and its output, and hands results in until
+    /// somebody accepts them, whoever leads then.
+    #[command(after_help = help::AGENT)]
+    Agent(TypedAgent),
+    /// Run a node: a controller and an agent under one supervisor
+    ///
+    /// The supervisor holds the lock. While its node stands by, the controller serves reads and the agent, if
+    /// there is one, works; when it leads, the agent is off and the controller writes.
+    #[command(after_help = help::NODE)]
+    Node(TypedNode),
     /// Watch it work: three instances, a stream of intents, the leader killed every few seconds
     ///
     /// On a database file of its own, with a gateway of its own that counts what takes effect. At the end it
@@ -139,13 +168,6 @@ struct TypedRun {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum TypedLock {
-    Lease,
-    Advisory,
-    Etcd,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
 enum TypedTakeover {
     Wait,
     Immediate,
@@ -181,6 +203,7 @@ struct TypedMigrate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum TypedPart {
     Submissions,
+    Jobs,
 }
 
 fn role(name: &str) -> Result<String, &'static str> {
@@ -261,6 +284,9 @@ pub enum Meant {
     Run(Box<Run>),
     Submissions(Box<Submissions>),
     Outbox(Box<Outbox>),
+    Controller(Box<Controller>),
+    Agent(Box<Agent>),
+    Node(Box<Node>),
     Demo(Demo),
     Migrate(Migrate),
     Status(Question),
@@ -309,12 +335,17 @@ fn without_url(told: &str, argument: &str) -> String {
 
 impl Typed {
     fn meaning(self) -> Result<Meant> {
-        let typed_db = self.db.as_deref().unwrap_or(DEFAULT_DATABASE);
+        let for_jobs = matches!(self.command, TypedCommand::Controller(_));
+        let elsewhere = for_jobs.then(lock::database_url).flatten();
+        let typed_db = self.db.as_deref().or(elsewhere.as_deref()).unwrap_or(DEFAULT_DATABASE);
         let db = database(typed_db).context("--db (or TENURE_DB)")?;
         Ok(match self.command {
             TypedCommand::Run(typed) => Meant::Run(Box::new(typed.meaning(db)?)),
             TypedCommand::Submissions(typed) => Meant::Submissions(Box::new(typed.meaning(db)?)),
             TypedCommand::Outbox(typed) => Meant::Outbox(Box::new(typed.meaning(db)?)),
+            TypedCommand::Controller(typed) => Meant::Controller(Box::new(typed.meaning(db)?)),
+            TypedCommand::Agent(typed) => Meant::Agent(Box::new(typed.meaning()?)),
+            TypedCommand::Node(typed) => Meant::Node(Box::new(typed.meaning(self.db)?)),
             TypedCommand::Demo(typed) => Meant::Demo(typed.meaning(self.db)?),
             TypedCommand::Migrate(typed) => Meant::Migrate(typed.meaning(db)?),
             TypedCommand::Status(typed) => Meant::Status(typed.meaning(db)?),
@@ -392,8 +423,11 @@ impl TypedMigrate {
                 Place::Postgres(Box::new(Server { url: *url, grant_to, channel: channel()? }))
             }
         };
-        let parts = self.with.contains(&TypedPart::Submissions).then_some(SUBMISSIONS);
-        let components = iter::once(ENGINE).chain(parts).collect();
+        let part = |part: &TypedPart| match part {
+            TypedPart::Submissions => SUBMISSIONS,
+            TypedPart::Jobs => JOBS,
+        };
+        let components = iter::once(ENGINE).chain(self.with.iter().map(part)).collect();
         Ok(Migrate { place, components, print: self.print })
     }
 }

@@ -27,6 +27,16 @@ pub const ENGINE: Component = Component {
     by_hand: "tenure migrate",
 };
 
+/// The controller.
+pub const JOBS: Component = Component {
+    name: tenure_jobs::schema::COMPONENT,
+    postgres: &tenure_jobs::schema::POSTGRES,
+    sqlite: &tenure_jobs::schema::SQLITE,
+    grants_to: tenure_jobs::schema::grants_to,
+    granted: "to run a controller",
+    by_hand: "tenure migrate --with jobs",
+};
+
 /// The submission manager.
 pub const SUBMISSIONS: Component = Component {
     name: tenure_submissions::schema::COMPONENT,

@@ -1,11 +1,15 @@
 //! The command `tenure`: arguments, settings and wiring; the product is in the crates that it wires.
 
+mod agent;
 mod arguments;
 mod components;
+mod contend;
+mod controller;
 mod database;
 mod demo;
 mod drain;
 mod migrate;
+mod node;
 mod outbox;
 mod output;
 mod run;
@@ -42,7 +46,9 @@ fn main() -> ExitCode {
 /// On one thread, which is small and enough to supervise; those that serve many requests have all of them.
 fn carry_out(meant: Meant) -> Result<ExitCode> {
     let mut runtime = match meant {
-        Meant::Submissions(_) | Meant::Outbox(_) => tokio::runtime::Builder::new_multi_thread(),
+        Meant::Submissions(_) | Meant::Outbox(_) | Meant::Controller(_) => {
+            tokio::runtime::Builder::new_multi_thread()
+        }
         _ => tokio::runtime::Builder::new_current_thread(),
     };
     runtime.enable_all().build()?.block_on(begin(meant))
@@ -55,6 +61,9 @@ async fn begin(meant: Meant) -> Result<ExitCode> {
         Meant::Drain(drain) => drain.run().await?,
         Meant::Submissions(submissions) => submissions.run().await?,
         Meant::Outbox(outbox) => return outbox.run().await,
+        Meant::Controller(controller) => controller.run().await?,
+        Meant::Agent(agent) => return agent.run().await,
+        Meant::Node(node) => node.run().await?,
         Meant::Migrate(migrate) => migrate.run().await?,
         Meant::Status(question) => question.answer().await?,
         Meant::Change(change) => change.run().await?,

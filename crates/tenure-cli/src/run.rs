@@ -1,6 +1,5 @@
 //! `tenure run`: a program that acts only while its node leads.
 
-mod contend;
 mod pace;
 
 use std::ffi::OsString;
@@ -12,34 +11,19 @@ use rustix::{
     stdio::stdin,
     termios::{isatty, tcgetpgrp},
 };
-use tenure::{AdvisoryEnvironment, Candidate, DatabaseUrl, HolderId, Metrics, Scope};
+use tenure::{Candidate, DatabaseUrl, HolderId, Metrics, Scope};
 use tenure_run::{Nursery, Programs, Restart, Supervisor};
 
-use self::contend::Contender;
 pub use self::pace::Pace;
-use crate::shown::{Http, Page, Shown};
+use crate::{
+    components::ENGINE,
+    contend::{Contender, LockChoice},
+    database,
+    shown::{Http, Page, Shown},
+};
 
 /// The argument that makes this binary a keeper.
 pub const KEEPER: &str = "keeper";
-
-/// Which lock decides who leads.
-#[derive(Clone, Debug)]
-pub enum LockChoice {
-    Lease,
-    Advisory(Box<AdvisoryEnvironment>),
-    /// The members of the cluster.
-    Etcd(Vec<String>),
-}
-
-impl LockChoice {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Lease => "lease",
-            Self::Advisory(_) => "advisory",
-            Self::Etcd(_) => "etcd",
-        }
-    }
-}
 
 /// What to run, and how to contend for it.
 #[derive(Debug)]
@@ -68,7 +52,7 @@ impl Run {
             lock: &self.lock,
             candidate: candidate.clone(),
             timing,
-            processes: nursery.processes(),
+            processes: Some(nursery.processes()),
         };
         let facts = self.facts();
         let server = match self.http {
@@ -77,7 +61,8 @@ impl Run {
         };
         let (mut registry, metrics) = (Registry::default(), Metrics::default());
         metrics.register(&mut registry);
-        let builder = contender.builder().await?.metrics(&metrics);
+        database::prepare(&self.db, &[ENGINE]).await?;
+        let builder = contender.builder()?.metrics(&metrics);
         let counted =
             tenure_run::Metrics::register(&mut registry, self.scope.as_str(), timing.margin());
         let programs = Programs {

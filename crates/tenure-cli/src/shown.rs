@@ -10,7 +10,7 @@ use tenure::{
     Role,
     election::{Handle, Leadership},
 };
-use tenure_http::{Address, Node, Server, Token};
+use tenure_http::{Address, Health, Node, Server, Token};
 use tokio::{sync::watch, task::JoinHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -50,13 +50,28 @@ pub struct Shown {
 impl Shown {
     /// Begins to serve, and tells systemd that this process is ready.
     pub fn start(server: Option<Server>, election: &Handle, page: Page) -> Self {
-        let stop = CancellationToken::new();
-        let mut tasks = Vec::new();
-        if let Some(server) = server {
-            let serving = serve(server, election.clone(), page, stop.clone());
-            tasks.push(tokio::spawn(serving));
+        match server {
+            Some(server) => {
+                let routes = routes(&server, election.clone(), page);
+                Self::serving(server, routes, election)
+            }
+            None => Self::beside(election),
         }
-        tasks.push(tokio::spawn(tell_systemd(election.leadership(), stop.clone())));
+    }
+
+    /// The same, for whoever has all the routes.
+    pub fn serving(server: Server, routes: Router, election: &Handle) -> Self {
+        let url = format!("http://{}", server.address());
+        tracing::info!(target: "tenure", %url, "http_listening");
+        let mut shown = Self::beside(election);
+        shown.tasks.push(tokio::spawn(server.serve(routes, shown.stop.clone())));
+        shown
+    }
+
+    /// Tells systemd, and serves nothing.
+    pub fn beside(election: &Handle) -> Self {
+        let stop = CancellationToken::new();
+        let mut tasks = vec![tokio::spawn(tell_systemd(election.leadership(), stop.clone()))];
         if let Some(interval) = sd_notify::watchdog_enabled() {
             tasks.push(tokio::spawn(show_life(interval / 3, stop.clone())));
         }
@@ -72,18 +87,18 @@ impl Shown {
     }
 }
 
-async fn serve(server: Server, election: Handle, page: Page, stop: CancellationToken) {
+fn routes(server: &Server, election: Handle, page: Page) -> Router {
     let url = format!("http://{}", server.address());
-    tracing::info!(target: "tenure", %url, "http_listening");
     let node = Node {
         election,
         title: page.title.to_owned(),
         facts: page.facts,
         url: Some(url),
+        told: None,
+        health: Health::Word,
         metrics: Arc::new(page.metrics),
     };
-    let routes = tenure_http::routes(node, server.guard()).merge(page.routes);
-    server.serve(routes, stop).await;
+    tenure_http::routes(node, server.guard()).merge(page.routes)
 }
 
 /// Says that the process is ready, and from then on what it is.

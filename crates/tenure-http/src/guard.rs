@@ -16,9 +16,15 @@ use crate::{address, token::Token};
 
 /// The rule of one server.
 #[derive(Clone, Debug)]
-pub struct Guard {
-    token: Option<Token>,
-    on_loopback: bool,
+pub enum Guard {
+    /// Whoever brings the token.
+    Bearer(Token),
+    /// Whoever is on this machine.
+    ThisMachine,
+    /// Nobody: other machines reach the server, and there is no token.
+    Nobody,
+    /// Whoever reaches the server: its operator has said so.
+    Anybody,
 }
 
 /// Why somebody may not.
@@ -30,21 +36,27 @@ enum Refusal {
 }
 
 impl Guard {
-    pub(crate) fn new(token: Option<Token>, ip: IpAddr) -> Self {
-        Self { token, on_loopback: address::is_loopback(ip) }
+    /// The rule of a server that listens on this address.
+    #[must_use]
+    pub fn new(token: Option<Token>, ip: IpAddr) -> Self {
+        match token {
+            Some(token) => Self::Bearer(token),
+            None if address::is_loopback(ip) => Self::ThisMachine,
+            None => Self::Nobody,
+        }
     }
 
     fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
-        match &self.token {
-            Some(token) => {
+        match self {
+            Self::Bearer(token) => {
                 let brought =
                     headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
                 let is_let_in = brought.is_some_and(|header| token.is_brought_by(header));
                 is_let_in.then_some(()).ok_or(Refusal::NoToken)
             }
-            None if !self.on_loopback => Err(Refusal::NeedsToken),
-            None if is_from_elsewhere(headers) => Err(Refusal::OtherSite),
-            None => Ok(()),
+            Self::Nobody => Err(Refusal::NeedsToken),
+            Self::ThisMachine if is_from_elsewhere(headers) => Err(Refusal::OtherSite),
+            Self::ThisMachine | Self::Anybody => Ok(()),
         }
     }
 }
@@ -86,7 +98,7 @@ impl IntoResponse for Refusal {
 }
 
 /// Lets a request through, or says why not.
-pub(crate) async fn keep_out(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+pub async fn keep_out(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     match guard.check(request.headers()) {
         Ok(()) => next.run(request).await,
         Err(refusal) => refusal.into_response(),

@@ -24,10 +24,10 @@ mod token;
 
 pub use self::{
     address::{Address, AddressError},
-    guard::Guard,
+    guard::{Guard, keep_out},
     key::key_for_header,
     metrics::plain_routes,
-    node::{Node, RoleView, routes},
-    server::Server,
+    node::{Health, KnownLeader, Node, RoleView, Stand, routes},
+    server::{Limits, Server},
     token::{Token, TokenError, read_secret},
 };

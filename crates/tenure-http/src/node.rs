@@ -7,7 +7,7 @@ use axum::{
     extract::State,
     http::StatusCode,
     middleware,
-    response::Response,
+    response::{IntoResponse, Response},
     routing::{get, post},
 };
 use prometheus_client::registry::Registry;
@@ -34,14 +34,46 @@ pub struct Node {
     pub facts: Vec<(String, String)>,
     /// Where this node is reached by others, if that is known.
     pub url: Option<String>,
+    /// Who led last and where, as the data tells it; for those who keep that.
+    pub told: Option<watch::Receiver<Option<KnownLeader>>>,
+    /// What `/healthz` says.
+    pub health: Health,
     /// What `/metrics` has.
     pub metrics: Arc<Registry>,
 }
 
-struct Shown {
-    node: Node,
+/// What `/healthz` says while the process runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// `ok`.
+    Word,
+    /// A JSON object with the role.
+    Role,
+}
+
+/// A leader, and where it is reached.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KnownLeader {
+    /// Its term.
+    pub epoch: Epoch,
+    /// Its name.
+    pub id: String,
+    /// Where it is reached, if it said so.
+    pub url: Option<String>,
+}
+
+/// What one node is at any moment.
+#[derive(Clone)]
+pub struct Stand {
     gate: LeaderGate,
     leadership: watch::Receiver<Leadership>,
+    url: Option<String>,
+    told: Option<watch::Receiver<Option<KnownLeader>>>,
+}
+
+struct Shown {
+    node: Node,
+    stand: Stand,
 }
 
 /// Who a node is, what it is, and who leads.
@@ -59,9 +91,23 @@ pub struct RoleView {
     pub leader_url: Option<String>,
 }
 
-impl Shown {
+impl Node {
+    /// What it is at any moment.
+    #[must_use]
+    pub fn stand(&self) -> Stand {
+        Stand {
+            gate: self.election.gate(),
+            leadership: self.election.leadership(),
+            url: self.url.clone(),
+            told: self.told.clone(),
+        }
+    }
+}
+
+impl Stand {
     /// What the gate says at this moment counts, not what was last heard.
-    fn role(&self) -> RoleView {
+    #[must_use]
+    pub fn role(&self) -> RoleView {
         let Leadership { role, leader, .. } = self.leadership.borrow().clone();
         let node_id = self.gate.holder().to_string();
         let is_open = self.gate.open_until().is_some();
@@ -70,29 +116,48 @@ impl Shown {
             Role::Draining if is_open => "DRAINING",
             _ => "STANDBY",
         };
-        let (leader_id, epoch) = leader.unwrap_or((String::new(), Epoch::ZERO));
-        let is_ours = leader_id == node_id;
-        let is_live = !leader_id.is_empty() && (!is_ours || is_open);
+        let KnownLeader { epoch, id, url } = self.latest(leader);
+        let is_ours = id == node_id;
+        let is_live = !id.is_empty() && (!is_ours || is_open);
+        let url = if is_ours { self.url.clone() } else { url };
         RoleView {
             role,
             leader_epoch: epoch.get(),
-            leader_url: self.node.url.clone().filter(|_| is_live && is_ours),
-            leader_id: is_live.then_some(leader_id),
+            leader_url: url.filter(|_| is_live),
+            leader_id: is_live.then_some(id),
             node_id,
+        }
+    }
+
+    /// The lock tells who leads; the data may know it sooner, and knows where.
+    fn latest(&self, heard: Option<(String, Epoch)>) -> KnownLeader {
+        let (id, epoch) = heard.unwrap_or_default();
+        let told = self.told.as_ref().and_then(|told| told.borrow().clone());
+        match told {
+            Some(told) if told.epoch >= epoch => told,
+            _ => KnownLeader { epoch, id, url: None },
         }
     }
 }
 
+/// That a node runs, and what it is.
+#[derive(Debug, Serialize)]
+struct HealthView {
+    ok: bool,
+    role: &'static str,
+    leader_epoch: i64,
+    leader_id: Option<String>,
+}
+
 /// The routes of one election.
 pub fn routes(node: Node, guard: Guard) -> Router {
-    let (gate, leadership) = (node.election.gate(), node.election.leadership());
-    let shown = Arc::new(Shown { node, gate, leadership });
+    let shown = Arc::new(Shown { stand: node.stand(), node });
     let guarded = Router::new()
         .route("/drain", post(drain).delete(end_drain))
         .layer(middleware::from_fn_with_state(guard, guard::keep_out));
     Router::new()
         .route("/", get(page))
-        .route("/healthz", get(async || "ok"))
+        .route("/healthz", get(health))
         .route("/readyz", get(ready))
         .route("/role", get(role))
         .route("/leader", get(leader))
@@ -101,23 +166,31 @@ pub fn routes(node: Node, guard: Guard) -> Router {
         .with_state(shown)
 }
 
+async fn health(State(shown): State<Arc<Shown>>) -> Response {
+    let RoleView { role, leader_epoch, leader_id, .. } = match shown.node.health {
+        Health::Word => return "ok".into_response(),
+        Health::Role => shown.stand.role(),
+    };
+    Json(HealthView { ok: true, role, leader_epoch, leader_id }).into_response()
+}
+
 async fn ready(State(shown): State<Arc<Shown>>) -> String {
-    let holder = shown.gate.holder();
-    if shown.gate.open_until().is_none() {
+    let holder = shown.stand.gate.holder();
+    if shown.stand.gate.open_until().is_none() {
         return format!("mode=follower holder_id={holder}");
     }
-    match shown.leadership.borrow().expires_at {
+    match shown.stand.leadership.borrow().expires_at {
         Some(at) => format!("mode=leader holder_id={holder} lease_expires_at={at}"),
         None => format!("mode=leader holder_id={holder}"),
     }
 }
 
 async fn role(State(shown): State<Arc<Shown>>) -> Json<RoleView> {
-    Json(shown.role())
+    Json(shown.stand.role())
 }
 
 async fn leader(State(shown): State<Arc<Shown>>) -> (StatusCode, &'static str) {
-    match shown.gate.open_until() {
+    match shown.stand.gate.open_until() {
         Some(_) => (StatusCode::OK, "leader\n"),
         None => (StatusCode::SERVICE_UNAVAILABLE, "not the leader\n"),
     }
@@ -128,19 +201,19 @@ async fn metrics_page(State(shown): State<Arc<Shown>>) -> Response {
 }
 
 async fn page(State(shown): State<Arc<Shown>>) -> Response {
-    let left = shown.gate.open_until().map(tenure::BootInstant::left);
-    status::page(&shown.node, shown.gate.scope().as_str(), &shown.role(), left)
+    let left = shown.stand.gate.open_until().map(tenure::BootInstant::left);
+    status::page(&shown.node, shown.stand.gate.scope().as_str(), &shown.stand.role(), left)
 }
 
 /// 202: whoever runs for it stops first; `/role` shows how far it is.
 async fn drain(State(shown): State<Arc<Shown>>) -> (StatusCode, Json<RoleView>) {
     shown.node.election.drain();
     tracing::info!(target: "tenure", "drain_asked");
-    (StatusCode::ACCEPTED, Json(shown.role()))
+    (StatusCode::ACCEPTED, Json(shown.stand.role()))
 }
 
 async fn end_drain(State(shown): State<Arc<Shown>>) -> (StatusCode, Json<RoleView>) {
     shown.node.election.end_drain();
     tracing::info!(target: "tenure", "drain_ended");
-    (StatusCode::ACCEPTED, Json(shown.role()))
+    (StatusCode::ACCEPTED, Json(shown.stand.role()))
 }

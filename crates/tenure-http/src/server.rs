@@ -20,18 +20,30 @@ use crate::{address::Address, guard::Guard, token::Token};
 
 /// How long a client may take to say what it wants.
 const HEADERS: Duration = Duration::from_secs(10);
-/// How long an answer may take.
-const ANSWER: Duration = Duration::from_secs(60);
 /// How long requests that have begun may still take once the server is told to stop.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// How many clients at once: files are needed for other things too.
-const MOST: usize = 512;
 /// How long to wait when the system has no room for another connection.
 const CROWDED: Duration = Duration::from_millis(100);
+
+/// What a server puts up with.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// How long an answer may take.
+    pub answer: Duration,
+    /// How many clients at once: files are needed for other things too.
+    pub clients: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { answer: Duration::from_secs(60), clients: 512 }
+    }
+}
 
 /// A server that listens.
 #[derive(Debug)]
 pub struct Server {
+    limits: Limits,
     listener: TcpListener,
     local: SocketAddr,
     token: Option<Token>,
@@ -41,7 +53,14 @@ impl Server {
     /// Listens. Whoever changes something must bring the token, if there is one.
     pub async fn bind(address: &Address, token: Option<Token>) -> io::Result<Self> {
         let listener = TcpListener::bind((address.host(), address.port())).await?;
-        Ok(Self { local: listener.local_addr()?, listener, token })
+        let limits = Limits::default();
+        Ok(Self { local: listener.local_addr()?, listener, token, limits })
+    }
+
+    /// Other limits than the usual.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
     }
 
     /// Where it listens.
@@ -58,10 +77,11 @@ impl Server {
 
     /// Serves until `stop`; requests that have begun are answered, within a bound.
     pub async fn serve(self, routes: Router, stop: CancellationToken) {
-        let routes =
-            routes.layer(TimeoutLayer::with_status_code(StatusCode::SERVICE_UNAVAILABLE, ANSWER));
+        let Limits { answer: longest, clients } = self.limits;
+        let too_late = StatusCode::SERVICE_UNAVAILABLE;
+        let routes = routes.layer(TimeoutLayer::with_status_code(too_late, longest));
         let graceful = GracefulShutdown::new();
-        let places = Arc::new(Semaphore::new(MOST));
+        let places = Arc::new(Semaphore::new(clients));
         loop {
             let accepted = async {
                 let place = Arc::clone(&places).acquire_owned().await;

@@ -12,7 +12,7 @@ use tenure::{
     lock::sqlite_lease::SqliteLease, schema,
 };
 use tenure_database::{migrate, sqlite};
-use tenure_http::{Address, Node, Server, Token, routes};
+use tenure_http::{Address, Health, Node, Server, Token, routes};
 use tenure_testkit::{eventually_true, millis, secs};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
@@ -55,6 +55,8 @@ impl Served {
             title: "a test".to_owned(),
             facts: vec![("Program".to_owned(), "a & b".to_owned())],
             url: Some(url.clone()),
+            told: None,
+            health: Health::Word,
             metrics: Arc::new(registry),
         };
         let stop = CancellationToken::new();

@@ -127,6 +127,7 @@ impl Children {
         ]);
         Program {
             arguments,
+            shown_as: None,
             environment: environment
                 .into_iter()
                 .map(|(name, value)| (name.to_owned(), value))

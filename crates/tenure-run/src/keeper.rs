@@ -209,6 +209,10 @@ impl Keeper {
             }
             Some((Order::Signal(number), _)) => self.pass_on(number),
             Some((Order::Stop, _)) => self.ask_to_end(),
+            Some((Order::Kill, _)) => {
+                self.grace = Duration::ZERO;
+                self.ask_to_end();
+            }
             None => {
                 self.is_heard = false;
                 self.ask_to_end();
@@ -250,6 +254,9 @@ impl Keeper {
         };
         let mut command = Command::new(name);
         command.args(arguments);
+        if let Some(shown) = &program.shown_as {
+            command.arg0(shown);
+        }
         for (name, value) in &program.environment {
             match value {
                 Some(value) => command.env(name, value),

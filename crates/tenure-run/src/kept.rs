@@ -309,13 +309,27 @@ impl Kept {
         self.stop_hearing(&mut broadcast::channel(1).1).await
     }
 
-    /// The same; signals that come meanwhile are passed on.
+    /// The same, without asking it first.
+    pub async fn kill(mut self) -> (Option<Exit>, Duration) {
+        self.grace = Duration::ZERO;
+        self.end(&Order::Kill, &mut broadcast::channel(1).1).await
+    }
+
+    /// The same as [`Kept::stop`]; signals that come meanwhile are passed on.
     pub async fn stop_hearing(
+        self,
+        signals: &mut broadcast::Receiver<i32>,
+    ) -> (Option<Exit>, Duration) {
+        self.end(&Order::Stop, signals).await
+    }
+
+    async fn end(
         mut self,
+        order: &Order,
         signals: &mut broadcast::Receiver<i32>,
     ) -> (Option<Exit>, Duration) {
         let since = BootInstant::now();
-        let _ = self.keeper.tell(&Order::Stop);
+        let _ = self.keeper.tell(order);
         let (mut exit, mut told) = (None, None);
         let mut patience = pin!(tokio::time::sleep(self.grace + PATIENCE));
         while told.is_none() {

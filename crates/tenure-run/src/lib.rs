@@ -7,10 +7,13 @@
 //!     └─ runs the election, moves the deadline ahead
 //! ```
 //!
+//! [`converse`] is how a child that knows of it is told more than its deadline.
+//!
 //! [`keeper`] is the process in between, [`kept`] the supervisor's hold on it, [`orders`] what they say to
 //! each other, [`family`] who descends from whom. [`Supervisor`] puts them under an election.
 
 mod children;
+pub mod converse;
 pub mod family;
 pub mod keeper;
 pub mod kept;
@@ -25,5 +28,6 @@ pub use self::{
     kept::{End, Idle, Kept, Nursery, StartError},
     observe::Metrics,
     orders::{Exit, Program},
+    standby::Standby,
     supervisor::{Restart, SuperviseError, Supervisor},
 };

@@ -38,6 +38,8 @@ pub enum Order {
     Signal(i32),
     /// End it all.
     Stop,
+    /// End it all at once, without a word before.
+    Kill,
 }
 
 /// What a child is started with.
@@ -45,6 +47,8 @@ pub enum Order {
 pub struct Program {
     /// The program and its arguments; no shell is involved.
     pub arguments: Vec<String>,
+    /// What `ps` shows instead of the program's name.
+    pub shown_as: Option<String>,
     /// What it finds in its environment beside, or instead of, what the supervisor has; what has no value
     /// is taken away.
     pub environment: BTreeMap<String, Option<String>>,

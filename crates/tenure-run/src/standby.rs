@@ -14,32 +14,50 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 enum Ask {
     /// End it, and say so when nothing of it lives.
-    Pause(oneshot::Sender<()>),
+    Pause(How, oneshot::Sender<()>),
     Resume,
 }
 
-/// The standby of a supervisor; it runs from the beginning.
-#[derive(Debug)]
-pub(crate) struct Standby {
+/// How it is ended.
+enum How {
+    Asked,
+    Killed,
+}
+
+/// A program that runs while this node does not lead: from the beginning, and again whenever it ends by itself.
+#[derive(Clone, Debug)]
+pub struct Standby {
     asks: mpsc::UnboundedSender<Ask>,
 }
 
 impl Standby {
-    pub(crate) fn start(nursery: Nursery, program: Program) -> Self {
+    /// Runs it.
+    #[must_use]
+    pub fn start(nursery: Nursery, program: Program) -> Self {
         let (asks, asked) = mpsc::unbounded_channel();
         tokio::spawn(stand_by(nursery, program, asked));
         Self { asks }
     }
 
     /// Returns when nothing of it lives; until [`Standby::resume`] nothing will.
-    pub(crate) async fn pause(&self) {
+    pub async fn pause(&self) {
+        self.end(How::Asked).await;
+    }
+
+    /// The same, without asking it first.
+    pub async fn kill(&self) {
+        self.end(How::Killed).await;
+    }
+
+    async fn end(&self, how: How) {
         let (done, is_done) = oneshot::channel();
-        let _ = self.asks.send(Ask::Pause(done));
+        let _ = self.asks.send(Ask::Pause(how, done));
         // A task that has failed has dropped its child, whose keeper ends it.
         let _ = is_done.await;
     }
 
-    pub(crate) fn resume(&self) {
+    /// Runs it again.
+    pub fn resume(&self) {
         let _ = self.asks.send(Ask::Resume);
     }
 }
@@ -52,15 +70,15 @@ async fn stand_by(nursery: Nursery, program: Program, mut asked: mpsc::Unbounded
         }
         tokio::select! {
             ask = asked.recv() => match ask {
-                Some(Ask::Pause(done)) => {
+                Some(Ask::Pause(how, done)) => {
                     is_wanted = false;
-                    end(kept.take()).await;
+                    end(kept.take(), &how).await;
                     let _ = done.send(());
                 }
                 Some(Ask::Resume) => is_wanted = true,
-                None => return end(kept.take()).await,
+                None => return end(kept.take(), &How::Asked).await,
             },
-            () = over(&mut kept), if is_wanted => end(kept.take()).await,
+            () = over(&mut kept), if is_wanted => end(kept.take(), &How::Asked).await,
         }
     }
 }
@@ -74,9 +92,11 @@ async fn over(kept: &mut Option<Kept>) {
     tokio::time::sleep(PAUSE).await;
 }
 
-async fn end(kept: Option<Kept>) {
-    if let Some(kept) = kept {
-        kept.stop().await;
+async fn end(kept: Option<Kept>, how: &How) {
+    match (kept, how) {
+        (Some(kept), How::Asked) => drop(kept.stop().await),
+        (Some(kept), How::Killed) => drop(kept.kill().await),
+        (None, _) => {}
     }
 }
 

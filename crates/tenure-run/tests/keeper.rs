@@ -40,6 +40,7 @@ impl Scene {
         Program {
             arguments: ["sh", "-c", script].map(str::to_owned).to_vec(),
             environment: BTreeMap::from([("TENURE_EPOCH".to_owned(), Some("7".to_owned()))]),
+            shown_as: None,
             has_own_group: true,
             folder: Some(self.folder.path().to_owned()),
             token_file: None,

@@ -4,6 +4,7 @@
 //! full pool can starve the renewals. The work of a term runs on the runtime that started the election.
 
 mod calls;
+pub mod delegated;
 mod driver;
 mod work;
 
@@ -56,11 +57,20 @@ pub struct Leadership {
     pub role: Role,
     /// The term, while the role is not follower.
     pub term: Option<Term>,
+    /// Whether a term of this node's is won and not given back: from before its fence is raised until after its
+    /// release.
+    pub has_term: bool,
     /// The last leader that was heard of, this node or another.
     pub leader: Option<(String, Epoch)>,
     /// When this node's term ends unless it is renewed, by the database's clock where that was told. A renewal
     /// changes it without waking those who wait for a change.
     pub expires_at: Option<Timestamp>,
+}
+
+impl Leadership {
+    fn of_nobody() -> Self {
+        Self { role: Role::Follower, term: None, has_term: false, leader: None, expires_at: None }
+    }
 }
 
 /// An election on its way to being started.
@@ -125,11 +135,9 @@ impl Builder {
         let observer = Observer::new(self.candidate.clone(), self.timing, &self.metrics);
         let Candidate { scope, holder, .. } = self.candidate.clone();
         let gate = LeaderGate::shut(scope, holder, observer.metrics.blocked.clone());
-        let nobody =
-            Leadership { role: Role::Follower, term: None, leader: None, expires_at: None };
         let shared = Arc::new(Shared {
             gate,
-            leadership: watch::Sender::new(nobody),
+            leadership: watch::Sender::new(Leadership::of_nobody()),
             changes: broadcast::Sender::new(1024),
         });
         let (wishes, wished) = mpsc::unbounded_channel();
@@ -204,8 +212,13 @@ impl Handle {
     /// Reports what a fenced write said. A refusal ends the term that it carried, never a newer one.
     pub fn report(&self, error: &FenceError) {
         if let FenceError::Refused { epoch, .. } = error {
-            self.wish(Wish::FenceRefused(*epoch));
+            self.refused(*epoch);
         }
+    }
+
+    /// Reports that the fence has refused a write of this term.
+    pub fn refused(&self, epoch: Epoch) {
+        self.wish(Wish::FenceRefused(epoch));
     }
 
     fn wish(&self, wish: Wish) {

@@ -117,6 +117,12 @@ impl Elector {
         }
     }
 
+    /// A term was won and is not given back yet: its gate may be open, its work may run, or it is being released.
+    #[must_use]
+    pub fn has_term(&self) -> bool {
+        matches!(self.state.phase, Phase::Holding(_) | Phase::Stopping(_) | Phase::Releasing(_))
+    }
+
     /// Nothing is held, nothing is running, and nothing was asked for or will be: the node may leave.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {

@@ -43,6 +43,25 @@ pub trait Fence: Send + Sync + 'static {
     }
 }
 
+#[async_trait]
+impl Fence for Box<dyn Fence> {
+    async fn raise(&self, term: &Term, lock: &LockPlace) -> Result<Raised, FenceError> {
+        (**self).raise(term, lock).await
+    }
+
+    async fn rehearse(&self) {
+        (**self).rehearse().await;
+    }
+
+    async fn end_term(&self, term: &Term, reason: &str) -> Result<(), FenceError> {
+        (**self).end_term(term, reason).await
+    }
+
+    async fn drained_up_to(&self, scope: &Scope) -> Result<Epoch, FenceError> {
+        (**self).drained_up_to(scope).await
+    }
+}
+
 /// The answer to a raise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]

@@ -89,6 +89,16 @@ impl LeaderGate {
         &self.shared.holder
     }
 
+    /// How the gate stands now, for whoever passes it on; `None` while it is shut. To act, ask for the right.
+    #[must_use]
+    pub fn standing(&self) -> Option<Standing> {
+        self.passing().map(|pass| Standing {
+            epoch: Epoch::new(pass.epoch),
+            until: BootInstant::from_nanos(pass.until_nanos),
+            admits_new_work: pass.admits_new_work,
+        })
+    }
+
     /// The local deadline, while the gate is open.
     #[must_use]
     pub fn open_until(&self) -> Option<BootInstant> {
@@ -123,6 +133,17 @@ impl LeaderGate {
         self.shared.refused.inc();
         NotLeader { asked, last: Epoch::new(self.shared.cell.last_epoch()) }
     }
+}
+
+/// An open gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Standing {
+    /// For which term.
+    pub epoch: Epoch,
+    /// Until when.
+    pub until: BootInstant,
+    /// Whether new work may begin, or only what has begun may end.
+    pub admits_new_work: bool,
 }
 
 /// Proof that the gate was open a moment ago, for one term.

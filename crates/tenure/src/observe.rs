@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use tenure_database::error;
 
 pub use self::metrics::Metrics;
-use self::metrics::ScopeMetrics;
+pub(crate) use self::metrics::ScopeMetrics;
 use crate::{
     elector::EndReason,
     lock::{Candidate, LockError, Reading},

@@ -24,6 +24,7 @@ Examples:
   tenure run --scope report -- ./make-report    run a program in one of many places
   tenure submissions --registry targets.json --http 8080
   tenure outbox work --rails rails.toml         work a payment outbox
+  tenure node --config node.toml                a controller and an agent under one supervisor
   tenure migrate                                prepare the file tenure.db
   export TENURE_DB=postgres://owner@db/app
   tenure migrate --grant-to app                 prepare a server, for services that connect as app
@@ -68,6 +69,69 @@ The API is described at /docs, and for programs at /openapi.json.
 
 ",
     exit_codes!("told to stop, and all was recorded", " (a missing schema, an address in use)")
+);
+
+pub const CONTROLLER: &str = concat!(
+    "\
+Examples:
+  tenure controller                                    on the file tenure.db, at 127.0.0.1:8700
+  tenure controller --http 8701                        a second one: it stands by, and serves reads
+  curl -d '{\"op\":\"echo\",\"payload\":1}' localhost:8700/v1/jobs
+  curl localhost:8701/role                             who leads, and where
+  tenure --db postgres://app@db/app controller --http 0.0.0.0:8700 --url http://10.0.0.7:8700 \\
+         --token-file clients --agent-token-file agents
+
+The environment may hold HOST, PORT, DATABASE_URL, NODE_ID, LEADER_URL, LEADER_LOCK_KEY and LEADER_POLL_S.
+/openapi.json describes the API, docs/jobs.md explains it. SIGTERM hands over: agents may report for a while.
+
+",
+    exit_codes!("told to stop", "")
+);
+
+pub const AGENT: &str = "\
+Examples:
+  tenure agent --controller http://localhost:8700      with the ops echo, sleep and sha256
+  tenure agent --controller http://a:8700,http://b:8700 --ops ops.toml --token-file agents
+
+ops.toml names programs:
+
+  [ops.resize]
+  command = [\"./resize\", \"--fast\"]   a line of JSON on its input, a JSON value on its output
+  timeout = \"30s\"                     then it is killed with all that it started
+
+Exit code 0 of a program means that the job succeeded, any other that it failed, with what it wrote to stderr.
+SIGTERM lets running jobs finish and hands in their results; a second one kills them.
+
+Exit codes:
+  0  told to stop, and everything was handed in
+  1  failed; the message on stderr says why
+  2  wrong usage; nothing was done
+  3  told to stop, and some results were not accepted by anybody: their jobs run again";
+
+pub const NODE: &str = concat!(
+    "\
+node.toml:
+
+  node_id = \"node-1\"                   one for each node
+  database = \"sqlite:tenure.db\"        or postgres://USER@HOST/DATABASE, or TENURE_DB
+  [http]                               the supervisor's own /role, /leader, /drain and /metrics
+  address = \"8800\"
+  [controller]                         the API
+  http = \"8700\"
+  [agent]                              works while this node does not lead; leave it out for none
+  controllers = [\"http://localhost:8700\", \"http://localhost:8701\"]
+
+docs/jobs.md has every setting.
+
+Examples:
+  tenure node --config node.toml
+  tenure node --config node.toml --check               read the file, and start nothing
+  tenure drain --url http://localhost:8800             hand over, and stay out
+
+SIGTERM hands over: agents may report for a while, then the lock is released and everything ends.
+
+",
+    exit_codes!("told to stop", "")
 );
 
 pub const DEMO: &str = "\

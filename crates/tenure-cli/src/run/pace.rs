@@ -7,7 +7,7 @@ use tenure::{
     AdvisoryEnvironment, OnDeadline, OnFailedRenew, Takeover, Timing, timing::TimingBuilder,
 };
 
-use super::LockChoice;
+use crate::contend::LockChoice;
 
 /// What is left of the margin for killing and proving, after the grace.
 const KILLING: Duration = Duration::from_millis(500);

@@ -2,7 +2,7 @@
 
 use std::{
     collections::HashMap,
-    ops::Deref,
+    ops::{Deref, DerefMut},
     sync::{Arc, Mutex, PoisonError},
 };
 
@@ -103,5 +103,11 @@ impl Deref for Pooled {
 
     fn deref(&self) -> &Session {
         &self.kept.session
+    }
+}
+
+impl DerefMut for Pooled {
+    fn deref_mut(&mut self) -> &mut Session {
+        &mut self.kept.session
     }
 }

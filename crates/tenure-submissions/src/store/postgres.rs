@@ -9,16 +9,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::{TryStreamExt, pin_mut};
+use jiff::Timestamp;
 use tenure::{Term, fence::postgres as fence};
 use tenure_database::{
     Deadline,
-    postgres::{Pool, PostgresUrl},
+    postgres::{Moment, Pool, PostgresUrl},
 };
 use tokio::sync::mpsc;
 use tokio_postgres::{Row as Line, types::ToSql};
 
 use self::{
-    columns::{Moment, contract, moment, stored, webhook},
+    columns::{contract, moment, stored, webhook},
     copied::Copied,
 };
 use super::{
@@ -278,16 +279,15 @@ impl Store for PostgresStore {
     async fn record(&self, term: &Term, finished: &[Finished]) -> Result<Vec<Ended>, StoreError> {
         let rows: Vec<Row> = finished.iter().map(|done| done.row).collect();
         let numbers: Vec<i32> = finished.iter().map(|done| done.number).collect();
-        let started: Vec<_> = finished.iter().map(|done| Moment::at(done.started_at)).collect();
-        let ended: Vec<_> = finished.iter().map(|done| Moment::at(done.finished_at)).collect();
+        let started: Vec<_> = finished.iter().map(|done| at(done.started_at)).collect();
+        let ended: Vec<_> = finished.iter().map(|done| at(done.finished_at)).collect();
         let outcomes: Vec<_> = finished.iter().map(OutcomeColumns::of).collect();
         let outcome_statuses: Vec<_> = outcomes.iter().map(|done| &done.outcome_status).collect();
         let reasons: Vec<_> = outcomes.iter().map(|done| &done.outcome_reason).collect();
         let errors: Vec<_> = outcomes.iter().map(|done| &done.error).collect();
         let statuses: Vec<_> = outcomes.iter().map(|done| done.status).collect();
         let exhausted: Vec<_> = outcomes.iter().map(|done| done.exhausted_reason).collect();
-        let due: Vec<_> =
-            outcomes.iter().map(|done| done.next_attempt_at.map(Moment::at)).collect();
+        let due: Vec<_> = outcomes.iter().map(|done| done.next_attempt_at.map(at)).collect();
         let parameters: [&(dyn ToSql + Sync); 10] = [
             &rows,
             &numbers,
@@ -349,6 +349,10 @@ impl Store for PostgresStore {
     fn news(&self) -> mpsc::UnboundedReceiver<News> {
         news::listen(self.url.clone(), self.patience)
     }
+}
+
+fn at(timestamp: Timestamp) -> Moment {
+    Moment::at(timestamp.as_microsecond())
 }
 
 fn given_up(row: &Line) -> Result<GivenUp, StoreError> {

@@ -260,6 +260,10 @@ impl Driver {
         if self.elector.holding().is_none() {
             self.hold = None;
         }
+        let has_term = self.elector.has_term();
+        self.shared.leadership.send_if_modified(|leadership| {
+            std::mem::replace(&mut leadership.has_term, has_term) != has_term
+        });
         if !self.elector.is_drained() {
             self.drained = None;
         }

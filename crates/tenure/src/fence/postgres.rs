@@ -9,7 +9,7 @@
 //! # }
 //! ```
 
-use std::ops::Deref;
+use std::{future::Future, ops::Deref};
 
 use async_trait::async_trait;
 use futures_util::{FutureExt, join, try_join};
@@ -101,30 +101,41 @@ impl Drop for FencedTransaction<'_> {
     }
 }
 
-/// Runs one statement that only this term can commit, in a transaction of its own and in one round trip, and
-/// returns its rows. For batches; a write of one row without rows to return is cheaper as a
-/// [`FencedStatement`](super::FencedStatement).
+/// Runs statements that only this term can commit, in a transaction of their own and in one round trip.
+///
+/// They go out between `BEGIN` and `COMMIT` before any answer is there, so `statements` must send all of them when
+/// it is first polled: one statement, or several joined. What depends on another's answer needs [`begin`].
+pub async fn together<T>(
+    client: &Client,
+    term: &Term,
+    statements: impl Future<Output = Result<T, tokio_postgres::Error>>,
+) -> Result<T, FenceError> {
+    let (scope, holder, epoch) =
+        (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
+    let of_term: [Parameter<'_>; 3] =
+        [(&scope, Type::TEXT), (&holder, Type::TEXT), (&epoch, Type::INT8)];
+    // Answered in order; after a refusal the transaction can only roll back.
+    let written = try_join!(
+        client.batch_execute(BEGIN),
+        client.query_typed(FENCE, &of_term),
+        statements,
+        client.batch_execute("COMMIT"),
+    );
+    match written {
+        Ok((_, _, answers, ())) => Ok(answers),
+        Err(error) => Err(meaning(error, term.epoch())),
+    }
+}
+
+/// Runs one statement that only this term can commit, and returns its rows. For batches; a write of one row
+/// without rows to return is cheaper as a [`FencedStatement`](super::FencedStatement).
 pub async fn query(
     client: &Client,
     term: &Term,
     statement: &Statement,
     parameters: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, FenceError> {
-    let (scope, holder, epoch) =
-        (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
-    let of_term: [Parameter<'_>; 3] =
-        [(&scope, Type::TEXT), (&holder, Type::TEXT), (&epoch, Type::INT8)];
-    // Sent together and answered in order; after a refusal the transaction can only roll back.
-    let written = try_join!(
-        client.batch_execute(BEGIN),
-        client.query_typed(FENCE, &of_term),
-        client.query(statement, parameters),
-        client.batch_execute("COMMIT"),
-    );
-    match written {
-        Ok((_, _, rows, ())) => Ok(rows),
-        Err(error) => Err(meaning(error, term.epoch())),
-    }
+    together(client, term, client.query(statement, parameters)).await
 }
 
 /// Passes the fence inside a transaction that has just begun; until it ends, no takeover gets by.

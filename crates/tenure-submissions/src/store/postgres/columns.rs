@@ -1,62 +1,16 @@
 //! Rows as Postgres sends them.
 
-use std::error::Error;
-
-use bytes::BytesMut;
 use jiff::Timestamp;
-use tokio_postgres::{
-    Row,
-    types::{FromSql, IsNull, ToSql, Type, accepts, to_sql_checked},
-};
+use tenure_database::postgres::Moment;
+use tokio_postgres::Row;
 
 use crate::{
     contract::{Contract, Webhook},
-    schedule::Micros,
     store::{
         StoreError, Stored,
         columns::{self, AgreedColumns, IntentColumns, timestamp},
     },
 };
-
-/// 2000-01-01 in microseconds since 1970: where Postgres counts from.
-const EPOCH: Micros = 946_684_800_000_000;
-
-/// A moment as Postgres sends it: to the microsecond, and without a detour.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Moment(Micros);
-
-impl Moment {
-    /// Before everything.
-    pub(super) const FIRST: Self = Self(i64::MIN / 2);
-
-    pub(super) fn at(timestamp: Timestamp) -> Self {
-        Self(timestamp.as_microsecond())
-    }
-
-    /// Since 1970.
-    pub(super) fn micros(self) -> Micros {
-        self.0
-    }
-}
-
-impl<'a> FromSql<'a> for Moment {
-    fn from_sql(_: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn Error + Sync + Send>> {
-        Ok(Self(i64::from_be_bytes(raw.try_into()?).saturating_add(EPOCH)))
-    }
-
-    accepts!(TIMESTAMPTZ);
-}
-
-impl ToSql for Moment {
-    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Box<dyn Error + Sync + Send>> {
-        let since_2000 = if *self == Self::FIRST { i64::MIN } else { self.0 - EPOCH };
-        out.extend_from_slice(&since_2000.to_be_bytes());
-        Ok(IsNull::No)
-    }
-
-    accepts!(TIMESTAMPTZ);
-    to_sql_checked!();
-}
 
 pub(super) fn moment(row: &Row, column: &str) -> Result<Timestamp, StoreError> {
     timestamp(row.get::<_, Moment>(column).micros())

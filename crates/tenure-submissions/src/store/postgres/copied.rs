@@ -1,8 +1,8 @@
 //! Rows of a binary COPY, read as they come: a new leader may have a million of them before it can begin.
 
+use tenure_database::postgres::Moment;
 use tokio_postgres::types::{FromSql, Type};
 
-use super::columns::Moment;
 use crate::{
     schedule::Change,
     store::{Position, StoreError, columns::unreadable},

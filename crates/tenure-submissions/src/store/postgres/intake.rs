@@ -10,13 +10,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use tenure_database::DatabaseError;
+use tenure_database::{DatabaseError, postgres::Moment};
 use tokio_postgres::{Row as Line, error::SqlState, types::ToSql};
 
-use super::{
-    FIND, PostgresStore,
-    columns::{Moment, stored},
-};
+use super::{FIND, PostgresStore, columns::stored};
 use crate::store::{
     StoreError, Stored, Submission, Submitted, batch::Batch, columns::ContractColumns,
 };

@@ -1,4 +1,4 @@
-//! The election of a supervisor: its lock, and the fence in the database that holds the data.
+//! An election: its lock, and the fence in the database that holds the data.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use tenure::{
     AdvisoryEnvironment, Candidate, DatabaseUrl, Election, Timing,
     election::Builder,
-    fence::{PostgresFence, SqliteFence},
+    fence::{Fence, PostgresFence, SqliteFence},
     lock::{
         Processes,
         postgres_advisory::{AdvisorySettings, PostgresAdvisory},
@@ -16,8 +16,24 @@ use tenure::{
 };
 use tenure_database::postgres::PostgresUrl;
 
-use super::LockChoice;
-use crate::{components::ENGINE, database};
+/// Which lock decides who leads.
+#[derive(Clone, Debug)]
+pub enum LockChoice {
+    Lease,
+    Advisory(Box<AdvisoryEnvironment>),
+    /// The members of the cluster.
+    Etcd(Vec<String>),
+}
+
+impl LockChoice {
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Lease => "lease",
+            Self::Advisory(_) => "advisory",
+            Self::Etcd(_) => "etcd",
+        }
+    }
+}
 
 /// Who contends, and how.
 pub struct Contender<'r> {
@@ -25,22 +41,32 @@ pub struct Contender<'r> {
     pub lock: &'r LockChoice,
     pub candidate: Candidate,
     pub timing: Timing,
-    pub processes: &'r Processes,
+    /// Who acts in its terms, where a successor may rely on seeing them gone.
+    pub processes: Option<&'r Processes>,
 }
 
 impl Contender<'_> {
-    /// Makes the schema where it is missing, and everything ready to be started.
-    pub async fn builder(self) -> Result<Builder> {
-        database::prepare(self.db, &[ENGINE]).await?;
-        match self.db {
-            DatabaseUrl::Sqlite(data) => {
-                let fence = SqliteFence::new(data, self.timing)?;
-                Ok(self.on_file(data)?.fence(fence))
-            }
+    /// Everything ready to be started; the schema must be there.
+    pub fn builder(self) -> Result<Builder> {
+        let fence = self.fence()?;
+        Ok(self.unfenced()?.fence(fence))
+    }
+
+    /// The fence in the database that holds the data.
+    pub fn fence(&self) -> Result<Box<dyn Fence>> {
+        Ok(match self.db {
+            DatabaseUrl::Sqlite(data) => Box::new(SqliteFence::new(data, self.timing)?),
             DatabaseUrl::Postgres(url) => {
-                let fence = PostgresFence::new((**url).clone(), self.timing);
-                Ok(self.on_server(url)?.fence(fence))
+                Box::new(PostgresFence::new((**url).clone(), self.timing))
             }
+        })
+    }
+
+    /// The same as [`Contender::builder`], for whoever brings a fence.
+    pub fn unfenced(self) -> Result<Builder> {
+        match self.db {
+            DatabaseUrl::Sqlite(data) => self.on_file(data),
+            DatabaseUrl::Postgres(url) => self.on_server(url),
         }
     }
 
@@ -75,12 +101,12 @@ impl Contender<'_> {
 fn advisory(
     environment: &AdvisoryEnvironment,
     url: &PostgresUrl,
-    processes: &Processes,
+    processes: Option<&Processes>,
     candidate: Candidate,
     timing: Timing,
 ) -> Result<Builder> {
     let settings =
-        AdvisorySettings { processes: Some(processes.clone()), ..environment.lock(Some(url))? };
+        AdvisorySettings { processes: processes.cloned(), ..environment.lock(Some(url))? };
     let lock = PostgresAdvisory::new(settings, candidate.clone(), timing)?;
     // Whoever starts a command asks for it to contend, unless it is told not to.
     let enabled = environment.enabled.unwrap_or(true);

@@ -1,0 +1,7 @@
+-- Queued jobs of one priority above a row, in the order of age. $1 smallint: the priority, $2 bigint: the row,
+-- $3 bigint: how many.
+SELECT j.row_number, j.namespace, j.op, j.priority, j.pinned_agent, j.job_epoch
+FROM public.tenure_jobs AS j
+WHERE j.state = 'queued' AND j.priority = $1 AND j.row_number > $2
+ORDER BY j.row_number
+LIMIT $3

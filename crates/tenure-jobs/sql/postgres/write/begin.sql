@@ -1,0 +1,2 @@
+-- Begins a change, right after the fence: whoever writes jobs waits here, and nowhere else.
+SELECT scope FROM public.tenure_job_changes FOR UPDATE

@@ -1,0 +1,34 @@
+-- Hands queued jobs to agents. A row for each that was handed over; what is queued no more is left out.
+-- $1 bigint: the leader's epoch, $2 bigint[]: rows, $3 bigint[]: their job epochs, $4 bigint[]: which lease, from 1,
+-- $5 text[]: lease ids, $6 text[]: namespaces, $7 text[]: agents, $8 bigint: how long a lease lasts, in ms.
+WITH moment AS MATERIALIZED (
+    SELECT clock_timestamp() AS now
+), picked AS MATERIALIZED (
+    SELECT p.row_number, p.job_epoch, p.lease, g.lease_id, g.agent
+    FROM unnest($2::bigint[], $3::bigint[], $4::bigint[]) AS p(row_number, job_epoch, lease)
+         JOIN unnest($5::text[], $7::text[]) WITH ORDINALITY AS g(lease_id, agent, lease) USING (lease)
+), leased AS (
+    UPDATE public.tenure_jobs AS j
+    SET state = 'leased',
+        lease_id = p.lease_id,
+        leased_by = p.agent,
+        leased_at = moment.now,
+        lease_expires_at = moment.now + $8::bigint * interval '1 millisecond',
+        leader_epoch = $1::bigint
+    FROM picked AS p CROSS JOIN moment
+    WHERE j.row_number = p.row_number AND j.state = 'queued' AND j.job_epoch = p.job_epoch
+    RETURNING j.row_number, j.namespace, j.job_id, j.job_epoch, j.op, j.payload, j.pinned_agent, j.leased_by, p.lease
+), granted AS (
+    INSERT INTO public.tenure_job_leases (lease_id, namespace, agent, leader_epoch, granted_at)
+    SELECT g.lease_id, g.namespace, g.agent, $1::bigint, moment.now
+    FROM unnest($5::text[], $6::text[], $7::text[]) WITH ORDINALITY AS g(lease_id, namespace, agent, lease)
+         CROSS JOIN moment
+    WHERE EXISTS (SELECT FROM leased WHERE leased.lease = g.lease)
+), told AS MATERIALIZED (
+    SELECT leased.row_number AS place, leased.namespace, 'job.leased' AS kind, leased.job_id, leased.job_epoch,
+           leased.leased_by AS agent, NULL::text AS detail
+    FROM leased
+), {tell}
+SELECT leased.row_number, leased.lease, leased.job_id, leased.job_epoch, leased.op, leased.payload,
+       leased.pinned_agent
+FROM leased CROSS JOIN news

@@ -1,0 +1,3 @@
+j.row_number, j.job_id, j.namespace, j.op, j.payload, j.priority, j.pinned_agent, j.state, j.job_epoch,
+       j.leader_epoch, j.lease_id, j.leased_by, j.leased_at, j.lease_expires_at, j.created_at, j.completed_at,
+       r.result, r.error

@@ -1,0 +1,2 @@
+-- How many leases are open.
+SELECT count(*) FROM tenure_jobs WHERE state = 'leased'

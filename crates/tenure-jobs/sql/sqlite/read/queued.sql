@@ -1,0 +1,6 @@
+-- Queued jobs of one priority above a row, in the order of age.
+SELECT row_number, namespace, op, priority, pinned_agent, job_epoch
+FROM tenure_jobs
+WHERE state = 'queued' AND priority = :priority AND row_number > :above
+ORDER BY row_number
+LIMIT :most

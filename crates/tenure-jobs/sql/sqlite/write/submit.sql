@@ -1,0 +1,6 @@
+-- Stores a job, unless something has its name: then no row.
+INSERT INTO tenure_jobs (
+    namespace, job_id, op, payload, content_hash, priority, pinned_agent, leader_epoch, created_at
+) VALUES (:namespace, :job_id, :op, :payload, :content_hash, :priority, :pinned_agent, :leader_epoch, :now)
+ON CONFLICT (namespace, job_id) DO NOTHING
+RETURNING row_number

@@ -1,0 +1,2 @@
+-- The scope whose leader writes here.
+UPDATE tenure_job_changes SET scope = :scope

@@ -1,0 +1,151 @@
+//! Agents: heard, listed, buried.
+
+use axum::{
+    Json,
+    extract::{Path, RawQuery, State},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::{
+    Shared,
+    error::{ApiError, Detailed, NotLeaderFields, OtherError},
+    read::{self, Body, Name, Query},
+};
+use crate::{
+    agent::{AgentView, Heartbeat},
+    round::AgentName,
+};
+
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct HeartbeatBody {
+    /// Who is alive.
+    name: Option<String>,
+    /// What it says of itself; `namespace` is where it works.
+    #[schema(value_type = Object)]
+    labels: Option<Box<RawValue>>,
+    /// The ops that it can do.
+    #[schema(value_type = Value)]
+    capabilities: Option<Box<RawValue>>,
+    /// What kind of worker it is.
+    #[schema(value_type = Value)]
+    worker_profile: Option<Box<RawValue>>,
+    /// How it is.
+    #[schema(value_type = Value)]
+    metrics: Option<Box<RawValue>>,
+    /// The term that the caller believes the leader to be in.
+    leader_epoch: Option<i64>,
+}
+
+/// What the controller itself reads of the labels.
+#[derive(Default, Deserialize)]
+struct Labels {
+    namespace: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct OkBody {
+    ok: bool,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AgentsBody {
+    agents: Vec<AgentView>,
+}
+
+/// Be alive
+///
+/// What the agent works on stays its own for another lease.
+#[utoipa::path(
+    post,
+    path = "/v1/agents/heartbeat",
+    request_body(content = HeartbeatBody, content_type = "application/json"),
+    responses(
+        (status = 200, description = "It was heard", body = OkBody),
+        (status = 400, description = "The request is wrong", body = OtherError),
+        (status = 401, description = "A token is asked for"),
+        (status = 409, description = "Another node leads", body = Detailed<NotLeaderFields>),
+        (status = 413, description = "The request is too large", body = OtherError),
+        (status = 422, description = "A field is missing", body = OtherError),
+        (status = 503, description = "The database does not answer", body = OtherError),
+    )
+)]
+pub(crate) async fn hear(State(api): Shared, body: Body) -> Result<Json<OkBody>, ApiError> {
+    let term = read::require_leader(&api)?;
+    let body: HeartbeatBody = read::object(body)?;
+    read::require_epoch(&api, body.leader_epoch, term)?;
+    let heard = api.controller.desk.hear(heartbeat(body)?).await;
+    heard.map_err(|why| ApiError::of_refusal(why, &api.controller.stand))?;
+    Ok(Json(OkBody { ok: true }))
+}
+
+fn heartbeat(body: HeartbeatBody) -> Result<Heartbeat, ApiError> {
+    let labels = body.labels.as_deref().map(|labels| serde_json::from_str::<Labels>(labels.get()));
+    let labels = labels.transpose();
+    let known = labels.map_err(|_| ApiError::invalid("labels must be an object"))?;
+    Ok(Heartbeat {
+        namespace: read::namespace(known.unwrap_or_default().namespace)?,
+        name: read::required_name("name", body.name)?,
+        labels: read::value("labels", body.labels)?,
+        capabilities: read::value("capabilities", body.capabilities)?,
+        worker_profile: read::value("worker_profile", body.worker_profile)?,
+        metrics: read::value("metrics", body.metrics)?,
+    })
+}
+
+/// List the agents of a namespace
+#[utoipa::path(
+    get,
+    path = "/v1/agents",
+    params(("namespace" = Option<String>, Query, description = "Default: default")),
+    responses(
+        (status = 200, description = "The agents", body = AgentsBody),
+        (status = 400, description = "The request is wrong", body = OtherError),
+        (status = 401, description = "A token is asked for"),
+        (status = 503, description = "The database does not answer", body = OtherError),
+    )
+)]
+pub(crate) async fn list(
+    State(api): Shared,
+    query: RawQuery,
+) -> Result<Json<AgentsBody>, ApiError> {
+    let namespace = Query::read(query).namespace()?;
+    let agents = api.controller.store.agents(&namespace).await;
+    Ok(Json(AgentsBody { agents: agents.map_err(|error| ApiError::of_store(&error))? }))
+}
+
+/// Bury an agent
+///
+/// It is a tombstone, and what it worked on is queued again. One that is buried already, or was never there, is fine
+/// too; one that is alive after all says so with its next heartbeat.
+#[utoipa::path(
+    delete,
+    path = "/v1/agents/{agent_name}",
+    params(
+        ("agent_name" = String, Path, description = "Its name"),
+        ("namespace" = Option<String>, Query, description = "Default: default"),
+        ("leader_epoch" = Option<i64>, Query, description = "The term that the caller believes the leader to be in"),
+    ),
+    responses(
+        (status = 200, description = "It is a tombstone, or was never there", body = OkBody),
+        (status = 400, description = "The request is wrong", body = OtherError),
+        (status = 401, description = "A token is asked for"),
+        (status = 409, description = "Another node leads", body = Detailed<NotLeaderFields>),
+        (status = 503, description = "The database does not answer", body = OtherError),
+    )
+)]
+pub(crate) async fn bury(
+    State(api): Shared,
+    name: Name,
+    query: RawQuery,
+) -> Result<Json<OkBody>, ApiError> {
+    let term = read::require_leader(&api)?;
+    let query = Query::read(query);
+    read::require_epoch(&api, query.number("leader_epoch")?, term)?;
+    let Path(name) = name.map_err(|_| ApiError::invalid("the agent's name cannot be read"))?;
+    let agent = AgentName { namespace: query.namespace()?, name: read::name("the name", name)? };
+    let buried = api.controller.desk.bury(agent).await;
+    buried.map_err(|why| ApiError::of_refusal(why, &api.controller.stand))?;
+    Ok(Json(OkBody { ok: true }))
+}

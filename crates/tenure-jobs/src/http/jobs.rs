@@ -1,0 +1,203 @@
+//! Jobs: submitted, listed, shown.
+
+use axum::{
+    Json,
+    extract::{Path, RawQuery, State},
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use super::{
+    Shared,
+    error::{ApiError, Detailed, NotLeaderFields, OtherError},
+    read::{self, Body, Name, Query},
+};
+use crate::{
+    job::{DEFAULT_PRIORITY, Filter, HIGHEST_PRIORITY, JobView, NewJob, State as JobState},
+    leader::Refusal,
+    round::Submitted,
+};
+
+mod content;
+
+/// How many jobs are listed unless it is said otherwise, and at most.
+const USUAL: i64 = 100;
+const MOST: i64 = 1_000;
+
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct SubmitBody {
+    /// Where it belongs. Default: `default`.
+    namespace: Option<String>,
+    /// What is to be done.
+    op: Option<String>,
+    /// With what.
+    #[schema(value_type = Value)]
+    payload: Option<Box<RawValue>>,
+    /// Under which id. The same job again is the same job. Default: a new one.
+    job_id: Option<String>,
+    /// 0 to 3, the highest first. Default: 1.
+    priority: Option<i16>,
+    /// Who may do it.
+    constraints: Option<Constraints>,
+    /// The term that the caller believes the leader to be in.
+    leader_epoch: Option<i64>,
+}
+
+#[derive(Deserialize, ToSchema)]
+struct Constraints {
+    /// The only agent that gets it.
+    pinned_agent: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct SubmittedBody {
+    ok: bool,
+    job_id: String,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct JobsBody {
+    jobs: Vec<JobView>,
+}
+
+/// Submit a job
+///
+/// A job id that is used again for the same job is the same job; for another one it is a conflict.
+#[utoipa::path(
+    post,
+    path = "/v1/jobs",
+    request_body(content = SubmitBody, content_type = "application/json"),
+    responses(
+        (status = 200, description = "It is stored, and durable", body = SubmittedBody),
+        (status = 400, description = "The request is wrong", body = OtherError),
+        (status = 401, description = "A token is asked for"),
+        (status = 409, description = "Another node leads, or the id has another job",
+            body = Detailed<NotLeaderFields>),
+        (status = 413, description = "The request is too large", body = OtherError),
+        (status = 422, description = "A field is missing", body = OtherError),
+        (status = 503, description = "The database does not answer", body = OtherError),
+    )
+)]
+pub(crate) async fn submit(
+    State(api): Shared,
+    body: Body,
+) -> Result<Json<SubmittedBody>, ApiError> {
+    let term = read::require_leader(&api)?;
+    let body: SubmitBody = read::object(body)?;
+    read::require_epoch(&api, body.leader_epoch, term)?;
+    let job = job(body)?;
+    let job_id = job.job_id.clone();
+    let submitted = api.controller.desk.submit(job).await;
+    match submitted.map_err(|why: Refusal| ApiError::of_refusal(why, &api.controller.stand))? {
+        Submitted::Stored => Ok(Json(SubmittedBody { ok: true, job_id })),
+        Submitted::Conflict => Err(ApiError::conflict(&job_id)),
+    }
+}
+
+fn job(body: SubmitBody) -> Result<NewJob, ApiError> {
+    let priority = body.priority.unwrap_or(DEFAULT_PRIORITY);
+    if !(0..=HIGHEST_PRIORITY).contains(&priority) {
+        let message = format!("priority must be 0 to {HIGHEST_PRIORITY}");
+        return Err(ApiError::invalid(message));
+    }
+    let pinned_agent = body.constraints.and_then(|constraints| constraints.pinned_agent);
+    let mut job = NewJob {
+        namespace: read::namespace(body.namespace)?,
+        job_id: read::name("job_id", body.job_id.unwrap_or_else(|| Uuid::new_v4().to_string()))?,
+        op: read::required_name("op", body.op)?,
+        payload: read::value("payload", body.payload)?,
+        priority,
+        pinned_agent: read::optional_name("pinned_agent", pinned_agent)?,
+        content_hash: [0; 32],
+    };
+    job.content_hash = content::hash(&job);
+    Ok(job)
+}
+
+/// List jobs, the newest first
+#[utoipa::path(
+    get,
+    path = "/v1/jobs",
+    params(
+        ("namespace" = Option<String>, Query, description = "Default: default"),
+        ("state" = Option<String>, Query, description = "queued, leased, succeeded or failed"),
+        ("agent" = Option<String>, Query, description = "Who works on them, or did"),
+        ("op" = Option<String>, Query, description = "What is to be done"),
+        ("since" = Option<String>, Query, description = "Submitted then or later, as RFC 3339"),
+        ("limit" = Option<i64>, Query, description = "1 to 1000. Default: 100"),
+    ),
+    responses(
+        (status = 200, description = "The jobs", body = JobsBody),
+        (status = 400, description = "The request is wrong", body = OtherError),
+        (status = 401, description = "A token is asked for"),
+        (status = 503, description = "The database does not answer", body = OtherError),
+    )
+)]
+pub(crate) async fn list(State(api): Shared, query: RawQuery) -> Result<Json<JobsBody>, ApiError> {
+    let filter = filter(&Query::read(query))?;
+    let jobs = api.controller.store.jobs(&filter).await;
+    Ok(Json(JobsBody { jobs: jobs.map_err(|error| ApiError::of_store(&error))? }))
+}
+
+fn filter(query: &Query) -> Result<Filter, ApiError> {
+    let state = query.get("state")?.map(|state| {
+        let refused = || ApiError::invalid("state must be queued, leased, succeeded or failed");
+        JobState::named(&state).ok_or_else(refused)
+    });
+    let since = query.get("since")?.map(|since| {
+        let refused = |_| ApiError::invalid("since must be a moment like 2026-01-31T12:00:00Z");
+        since.parse::<Timestamp>().map_err(refused)
+    });
+    let most = query.number("limit")?.unwrap_or(USUAL);
+    if !(1..=MOST).contains(&most) {
+        return Err(ApiError::invalid(format!("limit must be 1 to {MOST}")));
+    }
+    Ok(Filter {
+        namespace: query.namespace()?,
+        state: state.transpose()?,
+        agent: read::optional_name("agent", query.get("agent")?)?,
+        op: read::optional_name("op", query.get("op")?)?,
+        since: since.transpose()?,
+        most,
+    })
+}
+
+/// Show a job
+#[utoipa::path(
+    get,
+    path = "/v1/jobs/{job_id}",
+    params(
+        ("job_id" = String, Path, description = "Its id"),
+        ("namespace" = Option<String>, Query, description = "Default: default"),
+    ),
+    responses(
+        (status = 200, description = "The job", body = JobView),
+        (status = 400, description = "The request is wrong", body = OtherError),
+        (status = 401, description = "A token is asked for"),
+        (status = 404, description = "There is none", body = OtherError),
+        (status = 503, description = "The database does not answer", body = OtherError),
+    )
+)]
+pub(crate) async fn show(
+    State(api): Shared,
+    name: Name,
+    query: RawQuery,
+) -> Result<Json<JobView>, ApiError> {
+    let namespace = Query::read(query).namespace()?;
+    let Path(job_id) = name.map_err(|_| ApiError::no_such_job(""))?;
+    // What cannot be a name is none, and the database need not be asked.
+    let job_id = read::name("job_id", job_id).map_err(|_| ApiError::no_such_job(""))?;
+    find(&api, &namespace, &job_id).await.map(Json)
+}
+
+pub(super) async fn find(
+    api: &super::Api,
+    namespace: &str,
+    job_id: &str,
+) -> Result<JobView, ApiError> {
+    let found = api.controller.store.job(namespace, job_id).await;
+    found.map_err(|error| ApiError::of_store(&error))?.ok_or_else(|| ApiError::no_such_job(job_id))
+}

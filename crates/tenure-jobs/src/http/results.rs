@@ -1,0 +1,214 @@
+//! Results: one, or all of a lease at once.
+
+use std::collections::HashSet;
+
+use axum::{
+    Json,
+    extract::State,
+    response::{IntoResponse, Response},
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+use super::{
+    Api, LARGEST_VALUE, Shared,
+    error::{ApiError, Detailed, OtherError, Stale, StaleFields},
+    read::{self, Body},
+};
+use crate::round::{Reported, Status, Verdict};
+
+/// How many results at once.
+const MOST: usize = 64;
+
+#[derive(Deserialize, ToSchema)]
+pub(crate) struct ReportBody {
+    /// Under which lease.
+    lease_id: Option<String>,
+    /// By whom. If it is said, the lease must be that agent's.
+    agent: Option<String>,
+    /// Where the jobs are. Default: where the lease was granted.
+    namespace: Option<String>,
+    /// The term that the caller believes the leader to be in.
+    leader_epoch: Option<i64>,
+    /// Many results of one lease, instead of the fields of one.
+    results: Option<Vec<ResultBody>>,
+    /// Which job.
+    job_id: Option<String>,
+    /// Which epoch of it.
+    job_epoch: Option<i64>,
+    /// `succeeded` or `failed`.
+    status: Option<String>,
+    /// What came of it.
+    #[schema(value_type = Value)]
+    result: Option<Box<RawValue>>,
+    /// Why it failed.
+    error: Option<String>,
+}
+
+#[derive(Deserialize, ToSchema)]
+struct ResultBody {
+    /// Which job.
+    job_id: Option<String>,
+    /// Which epoch of it.
+    job_epoch: Option<i64>,
+    /// `succeeded` or `failed`.
+    status: Option<String>,
+    /// What came of it.
+    #[schema(value_type = Value)]
+    result: Option<Box<RawValue>>,
+    /// Why it failed.
+    error: Option<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct AcceptedBody {
+    ok: bool,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct JudgedBody {
+    /// Whether all were accepted.
+    ok: bool,
+    /// What became of each, in their order.
+    results: Vec<Judged>,
+}
+
+#[derive(Serialize, ToSchema)]
+struct Judged {
+    job_id: String,
+    ok: bool,
+    #[serde(flatten)]
+    #[schema(inline)]
+    refused: Option<Refused>,
+}
+
+#[derive(Serialize, ToSchema)]
+#[serde(untagged)]
+enum Refused {
+    Stale(StaleFields),
+    Other { error: &'static str },
+}
+
+/// Report results
+///
+/// One, or with `results` many of one lease. The same result again is accepted again.
+#[utoipa::path(
+    post,
+    path = "/v1/results",
+    request_body(content = ReportBody, content_type = "application/json"),
+    responses(
+        (status = 200, description = "It is recorded; or, of many, what became of each", body = JudgedBody),
+        (status = 400, description = "The request is wrong", body = OtherError),
+        (status = 401, description = "A token is asked for"),
+        (status = 404, description = "There is no such job", body = OtherError),
+        (status = 409, description = "Job, lease or leader are of the past, or another node leads",
+            body = Detailed<StaleFields>),
+        (status = 413, description = "The request is too large", body = OtherError),
+        (status = 422, description = "A field is missing", body = OtherError),
+        (status = 503, description = "The database does not answer", body = OtherError),
+    )
+)]
+pub(crate) async fn report(State(api): Shared, body: Body) -> Result<Response, ApiError> {
+    let term = read::require_leader(&api)?;
+    let mut body: ReportBody = read::object(body)?;
+    read::require_epoch(&api, body.leader_epoch, term)?;
+    let many = body.results.take();
+    let is_one = many.is_none();
+    let results = many.unwrap_or_else(|| vec![body.take_one()]);
+    let reported = reported(body, results)?;
+    let ids: Vec<_> = reported.iter().map(|one| one.job_id.clone()).collect();
+    let judged = api.controller.desk.report(reported).await;
+    let verdicts = judged.map_err(|why| ApiError::of_refusal(why, &api.controller.stand))?;
+    let judged: Vec<_> = ids.into_iter().zip(verdicts).collect();
+    match judged.as_slice() {
+        [(job_id, verdict)] if is_one => one(&api, job_id, *verdict),
+        _ => Ok(all(&api, judged)),
+    }
+}
+
+impl ReportBody {
+    fn take_one(&mut self) -> ResultBody {
+        ResultBody {
+            job_id: self.job_id.take(),
+            job_epoch: self.job_epoch.take(),
+            status: self.status.take(),
+            result: self.result.take(),
+            error: self.error.take(),
+        }
+    }
+}
+
+fn reported(body: ReportBody, results: Vec<ResultBody>) -> Result<Vec<Reported>, ApiError> {
+    if results.is_empty() || results.len() > MOST {
+        return Err(ApiError::invalid(format!("results must be 1 to {MOST}")));
+    }
+    let lease_id = read::required_name("lease_id", body.lease_id)?;
+    let agent = read::optional_name("agent", body.agent)?;
+    let namespace = read::optional_name("namespace", body.namespace)?;
+    let mut seen = HashSet::new();
+    let mut reported = Vec::with_capacity(results.len());
+    for one in results {
+        let one = Reported {
+            namespace: namespace.clone(),
+            lease_id: lease_id.clone(),
+            agent: agent.clone(),
+            job_epoch: one.job_epoch.ok_or_else(|| ApiError::missing("job_epoch"))?,
+            job_id: read::required_name("job_id", one.job_id)?,
+            status: status(one.status)?,
+            result: one.result.map(|result| read::value("result", Some(result))).transpose()?,
+            error: one.error.as_deref().map(text).transpose()?,
+        };
+        if !seen.insert(one.job_id.clone()) {
+            return Err(ApiError::invalid(format!("the job {:?} is there twice", one.job_id)));
+        }
+        reported.push(one);
+    }
+    Ok(reported)
+}
+
+fn status(given: Option<String>) -> Result<Status, ApiError> {
+    let given = given.ok_or_else(|| ApiError::missing("status"))?;
+    Status::named(&given).ok_or_else(|| ApiError::bad_status(&given))
+}
+
+/// No database takes a NUL in a text.
+fn text(error: &str) -> Result<String, ApiError> {
+    match error.len() <= LARGEST_VALUE {
+        true => Ok(error.replace('\0', "\u{fffd}")),
+        false => Err(ApiError::too_large("error")),
+    }
+}
+
+fn one(api: &Api, job_id: &str, verdict: Verdict) -> Result<Response, ApiError> {
+    match refused(api, job_id, verdict) {
+        None => Ok(Json(AcceptedBody { ok: true }).into_response()),
+        Some(Refused::Stale(fields)) => Err(ApiError::stale(fields)),
+        Some(Refused::Other { .. }) => Err(ApiError::no_such_job(job_id)),
+    }
+}
+
+fn all(api: &Api, judged: Vec<(String, Verdict)>) -> Response {
+    let results: Vec<_> = judged
+        .into_iter()
+        .map(|(job_id, verdict)| {
+            let refused = refused(api, &job_id, verdict);
+            Judged { job_id, ok: refused.is_none(), refused }
+        })
+        .collect();
+    let ok = results.iter().all(|judged| judged.ok);
+    Json(JudgedBody { ok, results }).into_response()
+}
+
+fn refused(api: &Api, job_id: &str, verdict: Verdict) -> Option<Refused> {
+    let stale = |stale, job_epoch| {
+        let fields = StaleFields::new(stale, &api.controller.stand).of_job(job_epoch);
+        Some(Refused::Stale(fields))
+    };
+    match verdict {
+        Verdict::Accepted | Verdict::Duplicate => None,
+        Verdict::NotFound => Some(Refused::Other { error: ApiError::no_such_job(job_id).name() }),
+        Verdict::StaleJob { job_epoch } => stale(Stale::Job, job_epoch),
+        Verdict::StaleLease { job_epoch } => stale(Stale::Lease, job_epoch),
+    }
+}

@@ -1,0 +1,323 @@
+//! The clerk: takes what lies on the desk, writes it in one transaction, answers, and begins again.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use tenure::{LeaderGate, Term, election::Handle, fence::FenceError};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, Interval, MissedTickBehavior},
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Pace,
+    desk::{Refusal, Request},
+    gathering::{Gathering, Leftover, refuse, refuse_all},
+    waiting::{Waiter, Waiting},
+};
+use crate::{
+    job::HIGHEST_PRIORITY,
+    observe::Metrics,
+    queue::Queue,
+    round::{Recall, Verdict, Written},
+    store::{Store, StoreError},
+};
+
+/// How many requests are looked at for one round.
+const MOST: usize = 1_024;
+/// How many queued jobs are read at once when a term begins.
+const PAGE: i64 = 5_000;
+
+/// How long to leave a database alone that did not answer.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How often a leader that hands over looks whether its gate is shut.
+const DRAIN_LOOKS: Duration = Duration::from_millis(20);
+
+/// How far the queue was read.
+#[derive(Clone, Copy)]
+struct Loading {
+    priority: i16,
+    above: i64,
+}
+
+impl Loading {
+    const START: Self = Self { priority: HIGHEST_PRIORITY, above: 0 };
+}
+
+/// Why the clerk stopped.
+enum Over {
+    /// The fence has refused its term.
+    Fenced,
+    /// It was told to, and all that it waited for is done.
+    Drained,
+}
+
+pub(super) struct Clerk {
+    store: Arc<dyn Store>,
+    election: Handle,
+    gate: LeaderGate,
+    term: Term,
+    pace: Pace,
+    metrics: Metrics,
+    queue: Queue,
+    waiting: Waiting,
+    /// What must wait for another round.
+    later: VecDeque<Request>,
+    orphans: Vec<Recall>,
+    /// Whether something has run out.
+    reaps: bool,
+    loading: Option<Loading>,
+    is_draining: bool,
+}
+
+impl Clerk {
+    pub(super) fn new(
+        store: Arc<dyn Store>,
+        election: Handle,
+        term: Term,
+        pace: Pace,
+        metrics: Metrics,
+    ) -> Self {
+        Self {
+            gate: election.gate(),
+            store,
+            election,
+            term,
+            pace,
+            metrics,
+            queue: Queue::default(),
+            waiting: Waiting::default(),
+            later: VecDeque::new(),
+            orphans: Vec::new(),
+            reaps: true,
+            loading: Some(Loading::START),
+            is_draining: false,
+        }
+    }
+
+    /// Works until it is told to stop and whoever works has reported, or the gate is shut by then; or until the
+    /// fence refuses.
+    pub(super) async fn work(
+        mut self,
+        mut requests: mpsc::Receiver<Request>,
+        stop: &CancellationToken,
+    ) {
+        let mut looks = tokio::time::interval(self.pace.reap_every);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let over = loop {
+            if self.is_draining && self.is_done().await {
+                break Over::Drained;
+            }
+            self.load().await;
+            self.receive(&mut requests, &mut looks, stop).await;
+            if let Err(over) = self.round().await {
+                break over;
+            }
+            self.show();
+        };
+        let why = match over {
+            Over::Fenced => Refusal::Fenced(self.term.epoch()),
+            Over::Drained => Refusal::NotLeader,
+        };
+        self.waiting.refuse(why);
+        self.later.drain(..).for_each(|request| refuse(request, why));
+        refuse_all(requests, why).await;
+        self.metrics.queued.set(0);
+        self.metrics.waiting.set(0);
+    }
+
+    /// Waits until there is something to do, and lays it where the next round finds it.
+    async fn receive(
+        &mut self,
+        requests: &mut mpsc::Receiver<Request>,
+        looks: &mut Interval,
+        stop: &CancellationToken,
+    ) {
+        let mut received = Vec::new();
+        if !self.has_work() {
+            tokio::select! {
+                biased;
+                () = stop.cancelled(), if !self.is_draining => self.drain(),
+                _ = looks.tick() => self.look().await,
+                () = until(self.waiting.next()) => {}
+                () = tokio::time::sleep(DRAIN_LOOKS), if self.is_draining => {}
+                _ = requests.recv_many(&mut received, MOST) => {}
+            }
+        } else if stop.is_cancelled() && !self.is_draining {
+            self.drain();
+        }
+        while received.len() < MOST
+            && let Ok(request) = requests.try_recv()
+        {
+            received.push(request);
+        }
+        self.later.extend(received);
+    }
+
+    fn has_work(&self) -> bool {
+        self.reaps
+            || !self.later.is_empty()
+            || !self.orphans.is_empty()
+            || (self.loading.is_some() && !self.is_draining)
+    }
+
+    /// Nothing new begins: who waits for a job goes elsewhere.
+    fn drain(&mut self) {
+        self.is_draining = true;
+        self.waiting.refuse(Refusal::NotLeader);
+    }
+
+    /// Whether a leader that hands over has nothing left to wait for.
+    async fn is_done(&self) -> bool {
+        let is_shut = self.gate.ensure_epoch(self.term.epoch()).is_err();
+        // Without an answer there is no knowing; the gate shuts in time.
+        is_shut
+            || self.later.is_empty() && self.store.open_leases().await.is_ok_and(|open| open == 0)
+    }
+
+    /// Reads some more of what waits in the database.
+    async fn load(&mut self) {
+        let Some(Loading { priority, above }) = self.loading.filter(|_| !self.is_draining) else {
+            return;
+        };
+        match self.store.queued(priority, above, PAGE).await {
+            Ok(page) => {
+                let is_last = (page.len() as i64) < PAGE;
+                let last = page.last().map_or(above, |job| job.row);
+                page.into_iter().for_each(|job| self.queue.push(job));
+                self.loading = match (is_last, priority) {
+                    (false, _) => Some(Loading { priority, above: last }),
+                    (true, 0) => None,
+                    (true, _) => Some(Loading { priority: priority - 1, above: 0 }),
+                };
+            }
+            Err(error) => {
+                complain(&error, "jobs_not_loaded");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    /// Looks whether something has run out.
+    async fn look(&mut self) {
+        match self.store.has_run_out().await {
+            Ok(has_run_out) => self.reaps = has_run_out && !self.is_draining,
+            Err(error) => complain(&error, "jobs_not_looked_after"),
+        }
+    }
+
+    async fn round(&mut self) -> Result<(), Over> {
+        self.waiting.dismiss(Instant::now());
+        let gathering = self.gather();
+        if gathering.round.is_empty() {
+            return Ok(());
+        }
+        if self.gate.ensure_epoch(self.term.epoch()).is_err() {
+            gathering.refuse(Refusal::NotLeader);
+            self.waiting.refuse(Refusal::NotLeader);
+            return Ok(());
+        }
+        self.metrics.rounds.inc();
+        self.metrics.requests.inc_by(gathering.len() as u64);
+        match self.store.write(&self.term, &gathering.round).await {
+            Ok(written) => {
+                self.finish(gathering, written);
+                Ok(())
+            }
+            Err(error) => self.give_up(gathering, &error),
+        }
+    }
+
+    fn gather(&mut self) -> Gathering {
+        let mut gathering = Gathering::default();
+        gathering.round.reaps = std::mem::take(&mut self.reaps) && !self.is_draining;
+        gathering.recall(std::mem::take(&mut self.orphans));
+        for (waiter, jobs) in self.waiting.serve(&mut self.queue) {
+            gathering.grant(waiter, jobs);
+        }
+        for request in std::mem::take(&mut self.later) {
+            self.take_in(request, &mut gathering);
+        }
+        gathering
+    }
+
+    fn take_in(&mut self, request: Request, gathering: &mut Gathering) {
+        match request {
+            request if self.is_draining && !matches!(request, Request::Report(..)) => {
+                refuse(request, Refusal::NotLeader);
+            }
+            Request::Lease(asked, reply) => {
+                let waiter = Waiter::new(asked, reply);
+                let jobs = waiter.pick(&mut self.queue);
+                match jobs.is_empty() {
+                    true => self.wait(waiter),
+                    false => gathering.grant(waiter, jobs),
+                }
+            }
+            request => {
+                self.later.extend(gathering.add(request));
+            }
+        }
+    }
+
+    fn wait(&mut self, waiter: Waiter) {
+        if waiter.asked.wait.is_zero() || waiter.reply.is_closed() {
+            waiter.leave();
+        } else if self.waiting.len() >= self.pace.most_waiting {
+            let _ = waiter.reply.send(Err(Refusal::Crowded));
+        } else {
+            self.waiting.add(waiter);
+        }
+    }
+
+    fn finish(&mut self, gathering: Gathering, mut written: Written) {
+        self.count(&written);
+        std::mem::take(&mut written.queued).into_iter().for_each(|job| self.queue.push(job));
+        let Leftover { unserved, orphans, misqueued } = gathering.answer(&mut written);
+        unserved.into_iter().for_each(|waiter| self.wait(waiter));
+        self.orphans = orphans;
+        self.metrics.misqueued.inc_by(misqueued as u64);
+    }
+
+    fn count(&self, written: &Written) {
+        let leased: usize = written.tasks.iter().map(Vec::len).sum();
+        self.metrics.leased.inc_by(leased as u64);
+        self.metrics.submitted.inc_by(written.submitted.len() as u64);
+        let recalled = written.queued.iter().filter(|job| job.job_epoch > 1).count();
+        self.metrics.recalled.inc_by(recalled as u64);
+        written.verdicts.iter().for_each(|verdict: &Verdict| self.metrics.judged(*verdict));
+    }
+
+    /// Nobody knows whether the round was written: what waits is read anew.
+    fn give_up(&mut self, gathering: Gathering, error: &StoreError) -> Result<(), Over> {
+        self.metrics.failed.inc();
+        complain(error, "jobs_not_written");
+        if let StoreError::Fence(refused @ FenceError::Refused { epoch, .. }) = error {
+            self.election.report(refused);
+            gathering.refuse(Refusal::Fenced(*epoch));
+            return Err(Over::Fenced);
+        }
+        gathering.refuse(Refusal::Unavailable);
+        self.queue = Queue::default();
+        self.loading = Some(Loading::START);
+        Ok(())
+    }
+
+    fn show(&self) {
+        let number = |length: usize| i64::try_from(length).unwrap_or(i64::MAX);
+        self.metrics.queued.set(number(self.queue.len()));
+        self.metrics.waiting.set(number(self.waiting.len()));
+    }
+}
+
+fn complain(error: &StoreError, what: &'static str) {
+    let sql_error = tenure_database::error::chain(error);
+    tracing::error!(target: "tenure", sql_error, what, "controller_store_failed");
+}
+
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,36 @@
+//! The controller's schema; the engine's must be there.
+
+use tenure_database::migrate::{self, Migration};
+
+/// The name under which these migrations are recorded.
+pub const COMPONENT: &str = "jobs";
+
+macro_rules! tables {
+    ($database:literal) => {
+        concat!(
+            include_str!(concat!("../sql/", $database, "/schema/changes.sql")),
+            include_str!(concat!("../sql/", $database, "/schema/leaders.sql")),
+            include_str!(concat!("../sql/", $database, "/schema/jobs.sql")),
+            include_str!(concat!("../sql/", $database, "/schema/leases.sql")),
+            include_str!(concat!("../sql/", $database, "/schema/results.sql")),
+            include_str!(concat!("../sql/", $database, "/schema/agents.sql")),
+            include_str!(concat!("../sql/", $database, "/schema/events.sql")),
+        )
+    };
+}
+
+const NAME: &str = "jobs, leases, results, agents and events";
+
+/// Postgres.
+pub const POSTGRES: [Migration; 1] =
+    [Migration { version: 1, name: NAME, sql: tables!("postgres"), breaking: true }];
+
+/// SQLite.
+pub const SQLITE: [Migration; 1] =
+    [Migration { version: 1, name: NAME, sql: tables!("sqlite"), breaking: true }];
+
+/// What a role needs on Postgres to run a controller, beside what elections need.
+#[must_use]
+pub fn grants_to(role: &str) -> String {
+    migrate::postgres::grant(include_str!("../sql/postgres/grant.sql"), role)
+}

@@ -1,0 +1,236 @@
+//! Jobs on Postgres.
+
+mod rows;
+mod statements;
+mod written;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tenure::{Term, fence::postgres as fence};
+use tenure_database::{
+    DatabaseError, Deadline,
+    postgres::{self, Heard, Moment, Pool, Pooled, PostgresUrl},
+};
+use tenure_http::KnownLeader;
+use tokio::sync::watch;
+use tokio_postgres::{Row as Line, types::ToSql};
+
+use self::statements as sql;
+use super::{Patience, Store, StoreError, Takeover, refuse_other};
+use crate::{
+    agent::AgentView,
+    event::{Event, Span},
+    job::{Filter, JobView, Row},
+    queue::Queued,
+    round::{Round, Written},
+};
+
+/// A server that says nothing for so long, not even that it is there, is gone.
+const SILENCE: Duration = Duration::from_secs(30);
+/// How many connections readers share.
+const READERS: usize = 4;
+/// Whatever the leader asks for is a few rows among many, found by an index: statistics that are behind must not
+/// make the planner read them all.
+const FEW_ROWS: &str =
+    "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
+const LISTEN: &str = "LISTEN tenure_job_events";
+
+/// How long calls may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// A read.
+    pub read: Duration,
+    /// A write of the leader. Below the margin of its lease, so that none holds a takeover back.
+    pub write: Duration,
+}
+
+/// The store.
+#[derive(Clone, Debug)]
+pub struct PostgresStore {
+    url: PostgresUrl,
+    readers: Pool,
+    /// The leader's: one round at a time.
+    writer: Pool,
+    limits: Limits,
+    patience: Patience,
+}
+
+impl PostgresStore {
+    /// A store in a database whose schema is there.
+    #[must_use]
+    pub fn new(url: &PostgresUrl, limits: Limits, patience: Patience) -> Self {
+        let url = url.noticing_silence(SILENCE);
+        let settings = |limit: Duration| {
+            let limit = limit.as_millis();
+            format!(
+                "SET synchronous_commit = on; SET statement_timeout = {limit}; \
+                 SET idle_in_transaction_session_timeout = {limit}; \
+                 SET default_transaction_isolation = 'read committed'; {FEW_ROWS}"
+            )
+        };
+        let readers = Pool::to(url.clone(), READERS, &settings(limits.read));
+        let writer = Pool::to(url.clone(), 1, &settings(limits.write));
+        Self { url, readers, writer, limits, patience }
+    }
+
+    async fn read(
+        &self,
+        sql: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Line>, StoreError> {
+        let deadline = Deadline::after(self.limits.read);
+        let mut session = self.readers.take(deadline).await?;
+        let statement = deadline.run(session.prepared(sql)).await?;
+        let rows = deadline.run(session.query(&statement, parameters)).await?;
+        session.put_back();
+        Ok(rows)
+    }
+
+    async fn read_one(
+        &self,
+        sql: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Line, StoreError> {
+        let rows = self.read(sql, parameters).await?;
+        rows.into_iter().next().ok_or_else(|| super::columns::unreadable("no row"))
+    }
+
+    async fn writer(&self, deadline: Deadline) -> Result<(Pooled, sql::Prepared), StoreError> {
+        let mut session = self.writer.take(deadline).await?;
+        let prepared = deadline.run(sql::Prepared::on(&mut session)).await?;
+        Ok((session, prepared))
+    }
+
+    /// What is still to be known of jobs that were not stored now.
+    async fn contents(&self, names: &[(&str, &str)]) -> Result<Vec<Line>, StoreError> {
+        let (namespaces, ids): (Vec<_>, Vec<_>) = names.iter().copied().unzip();
+        self.read(sql::CONTENTS, &[&namespaces, &ids]).await
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    async fn take_over(&self, term: &Term, takeover: &Takeover) -> Result<(), StoreError> {
+        let deadline = Deadline::after(self.limits.write);
+        let (mut session, prepared) = self.writer(deadline).await?;
+        let (epoch, scope, leader) =
+            (term.epoch().get(), term.scope().as_str(), term.holder().as_str());
+        let window = millis(self.patience.takeover_window);
+        let (everywhere, dead): (Vec<Option<&str>>, Vec<&str>) =
+            takeover.dead_agent.iter().map(|name| (None, name.as_str())).unzip();
+        let written = async {
+            let transaction = fence::begin(&mut session, term).await?;
+            let line = transaction.query_one(&prepared.begin, &[]).await?;
+            refuse_other(line.get("scope"), term)?;
+            let url = &takeover.leader_url;
+            transaction
+                .query(&prepared.take_over, &[&epoch, &scope, &leader, url, &window])
+                .await?;
+            transaction.query(&prepared.announce, &[&epoch, &leader, url]).await?;
+            if !dead.is_empty() {
+                let why = "the agent's node leads now";
+                let parameters: [&(dyn ToSql + Sync); 4] = [&epoch, &everywhere, &dead, &why];
+                transaction.query(&prepared.recall_agents, &parameters).await?;
+            }
+            Ok::<_, StoreError>(transaction.commit().await?)
+        };
+        deadline.run(async { Ok::<_, DatabaseError>(written.await) }).await??;
+        session.put_back();
+        Ok(())
+    }
+
+    async fn write(&self, term: &Term, round: &Round) -> Result<Written, StoreError> {
+        written::write(self, term, round).await
+    }
+
+    async fn queued(
+        &self,
+        priority: i16,
+        above: Row,
+        most: i64,
+    ) -> Result<Vec<Queued>, StoreError> {
+        let lines = self.read(sql::QUEUED, &[&priority, &above, &most]).await?;
+        Ok(lines.iter().map(rows::queued).collect())
+    }
+
+    async fn open_leases(&self) -> Result<i64, StoreError> {
+        Ok(self.read_one(sql::OPEN, &[]).await?.get("open"))
+    }
+
+    async fn has_run_out(&self) -> Result<bool, StoreError> {
+        let Patience { stale_after, tombstone_after, forget_after, events_kept, .. } =
+            self.patience;
+        let (stale, tombstoned, forgotten) =
+            (millis(stale_after), millis(tombstone_after), millis(forget_after));
+        let parameters: [&(dyn ToSql + Sync); 4] = [&stale, &tombstoned, &forgotten, &events_kept];
+        Ok(self.read_one(sql::RUN_OUT, &parameters).await?.get("has_run_out"))
+    }
+
+    async fn job(&self, namespace: &str, job_id: &str) -> Result<Option<JobView>, StoreError> {
+        let lines = self.read(&sql::JOB, &[&namespace, &job_id]).await?;
+        lines.first().map(|line| rows::job(line).view()).transpose()
+    }
+
+    async fn jobs(&self, filter: &Filter) -> Result<Vec<JobView>, StoreError> {
+        let state = filter.state.map(crate::job::State::as_str);
+        let since = filter.since.map(|since| Moment::at(since.as_microsecond()));
+        let parameters: [&(dyn ToSql + Sync); 6] =
+            [&filter.namespace, &state, &filter.agent, &filter.op, &since, &filter.most];
+        let lines = self.read(&sql::JOBS, &parameters).await?;
+        lines.iter().map(|line| rows::job(line).view()).collect()
+    }
+
+    async fn agents(&self, namespace: &str) -> Result<Vec<AgentView>, StoreError> {
+        let lines = self.read(sql::AGENTS, &[&namespace]).await?;
+        lines.iter().map(|line| rows::agent(line).view()).collect()
+    }
+
+    async fn leader(&self) -> Result<Option<KnownLeader>, StoreError> {
+        Ok(self.read(sql::LEADER, &[]).await?.first().map(rows::leader))
+    }
+
+    async fn span(&self) -> Result<Span, StoreError> {
+        let line = self.read_one(sql::STAND, &[]).await?;
+        let last: i64 = line.get("last");
+        Ok(Span { first: line.get::<_, Option<i64>>("first").unwrap_or(last + 1), last })
+    }
+
+    async fn events(
+        &self,
+        namespace: &str,
+        above: i64,
+        up_to: i64,
+    ) -> Result<Vec<Event>, StoreError> {
+        let lines = self.read(sql::EVENTS, &[&namespace, &above, &up_to]).await?;
+        lines.iter().map(|line| rows::event(line).event()).collect()
+    }
+
+    /// Connects, and prepares all that a leader writes.
+    async fn rehearse(&self) {
+        if let Ok((session, _)) = self.writer(Deadline::after(self.limits.write)).await {
+            session.put_back();
+        }
+    }
+
+    fn news(&self) -> watch::Receiver<u64> {
+        let (tell, told) = watch::channel(0);
+        let mut heard = postgres::listen(self.url.clone(), LISTEN, self.limits.read);
+        tokio::spawn(async move {
+            loop {
+                tokio::select! {
+                    () = tell.closed() => return,
+                    heard = heard.recv() => match heard {
+                        Some(Heard::Connected | Heard::Told(_)) => tell.send_modify(|times| *times += 1),
+                        None => return,
+                    },
+                }
+            }
+        });
+        told
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

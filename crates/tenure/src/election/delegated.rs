@@ -1,0 +1,252 @@
+//! A term that another process on this machine has won, and lets this one act in.
+//!
+//! The *principal* runs the election; the *delegate* does the work. The principal tells the delegate what its gate
+//! may do, as often as that changes; the delegate's own gate keeps to it, so a principal that falls silent shuts it
+//! by the deadline that it last told. Both are on one machine: deadlines are moments of the boot clock.
+//!
+//! ```text
+//! principal                         delegate
+//!   Prepare {epoch}      ──────►    work.prepare
+//!                        ◄──────    Prepared {epoch}
+//!   Act {epoch, until}   ──────►    gate open, work.lead
+//!   Act …                ──────►    with every renewal
+//!                        ◄──────    Acting {epoch}
+//!   Stop {epoch}         ──────►    work is told to stop; the gate stays as it was told
+//!   Shut {epoch}         ──────►    gate shut
+//!                        ◄──────    Stopped {epoch}
+//! ```
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tenure_database::BootInstant;
+use tokio::{
+    runtime,
+    sync::{broadcast, mpsc, watch},
+};
+
+use super::{Handle, Leadership, Role, Wish, Work, driver::Shared, work::Workers};
+use crate::{
+    elector::{Admits, Event},
+    gate::LeaderGate,
+    observe::{Metrics, ScopeMetrics},
+    term::{Epoch, HolderId, Scope, Term},
+};
+
+/// What a principal tells its delegate.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Charge {
+    /// Make ready to lead this term; its fence is raised.
+    Prepare {
+        /// Its number.
+        epoch: Epoch,
+    },
+    /// The gate is open.
+    Act {
+        /// In this term.
+        epoch: Epoch,
+        /// Until then, in nanoseconds of the boot clock.
+        until: u64,
+        /// Whether new work may begin, or only what has begun may end.
+        admits_new_work: bool,
+    },
+    /// The work of this term must stop.
+    Stop {
+        /// Its number.
+        epoch: Epoch,
+    },
+    /// The gate is shut.
+    Shut {
+        /// In this term.
+        epoch: Epoch,
+    },
+    /// Who leads, as the principal knows it.
+    Leader {
+        /// Its name.
+        id: String,
+        /// Its term.
+        epoch: Epoch,
+    },
+}
+
+/// What a delegate tells its principal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Account {
+    /// It is ready to lead this term.
+    Prepared {
+        /// Its number.
+        epoch: Epoch,
+    },
+    /// It cannot lead this term.
+    Failed {
+        /// Its number.
+        epoch: Epoch,
+    },
+    /// It has heard until when it may act: it is neither gone nor frozen.
+    Acting {
+        /// In this term.
+        epoch: Epoch,
+    },
+    /// Nothing of this term runs any more.
+    Stopped {
+        /// Its number.
+        epoch: Epoch,
+    },
+    /// The fence has refused a write of this term.
+    Refused {
+        /// Its number.
+        epoch: Epoch,
+    },
+    /// Somebody asked the delegate to hand over.
+    DrainAsked,
+    /// Somebody asked the delegate to contend again.
+    DrainEnded,
+}
+
+/// Leads as a principal says.
+pub struct Delegate {
+    candidate: (Scope, HolderId),
+    work: Arc<dyn Work>,
+    shared: Arc<Shared>,
+    metrics: ScopeMetrics,
+    wishes: mpsc::UnboundedReceiver<Wish>,
+    /// Keeps the handle's wishes alive as long as the delegate.
+    _wishes: mpsc::UnboundedSender<Wish>,
+    handle: Handle,
+}
+
+impl Delegate {
+    /// A delegate that nobody has told anything yet: its gate is shut.
+    pub fn new(scope: Scope, holder: HolderId, work: impl Work, metrics: &Metrics) -> Self {
+        let metrics = metrics.of(&scope);
+        let gate = LeaderGate::shut(scope.clone(), holder.clone(), metrics.blocked.clone());
+        let leadership = watch::Sender::new(Leadership::of_nobody());
+        let shared = Arc::new(Shared { gate, leadership, changes: broadcast::Sender::new(16) });
+        let (asks, wishes) = mpsc::unbounded_channel();
+        let handle = Handle { shared: Arc::clone(&shared), wishes: asks.downgrade() };
+        let work: Arc<dyn Work> = Arc::new(work);
+        Self { candidate: (scope, holder), work, shared, metrics, wishes, _wishes: asks, handle }
+    }
+
+    /// What may be asked of it from elsewhere in this process.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Leads as it is told, until there is nobody who tells; then the work is stopped, and awaited.
+    pub async fn run(
+        mut self,
+        mut charges: mpsc::UnboundedReceiver<Charge>,
+        accounts: mpsc::UnboundedSender<Account>,
+    ) {
+        let (events, mut told) = mpsc::unbounded_channel();
+        let work = Arc::clone(&self.work);
+        let mut workers = Workers::new(work, runtime::Handle::current(), events, None);
+        let mut is_working = false;
+        loop {
+            tokio::select! {
+                biased;
+                charge = charges.recv() => match charge {
+                    Some(charge) => {
+                        is_working |= matches!(charge, Charge::Prepare { .. });
+                        if let Charge::Act { epoch, .. } = charge {
+                            let _ = accounts.send(Account::Acting { epoch });
+                        }
+                        self.obey(charge, &mut workers);
+                    }
+                    None => break,
+                },
+                Some(event) = told.recv() => {
+                    is_working &= !matches!(event, Event::Stopped { .. });
+                    self.tell(&event, &accounts);
+                }
+                Some(wish) = self.wishes.recv() => self.pass_on(&wish, &accounts),
+            }
+        }
+        self.shut();
+        workers.stop();
+        while is_working && let Some(event) = told.recv().await {
+            is_working = !matches!(event, Event::Stopped { .. });
+        }
+    }
+
+    fn obey(&self, charge: Charge, workers: &mut Workers) {
+        match charge {
+            Charge::Prepare { epoch } => workers.prepare(self.term(epoch), None),
+            Charge::Act { epoch, until, admits_new_work } => {
+                let admits = if admits_new_work { Admits::NewWork } else { Admits::RunningWork };
+                self.open(epoch, BootInstant::from_nanos(until), admits, workers);
+            }
+            Charge::Stop { .. } => workers.stop(),
+            Charge::Shut { .. } => self.shut(),
+            Charge::Leader { id, epoch } => {
+                self.shared.leadership.send_modify(|known| known.leader = Some((id, epoch)));
+            }
+        }
+    }
+
+    fn open(&self, epoch: Epoch, until: BootInstant, admits: Admits, workers: &Workers) {
+        self.shared.gate.open(epoch, until, admits);
+        workers.act_until(until);
+        let role = match admits {
+            Admits::NewWork => Role::Leader,
+            Admits::RunningWork => Role::Draining,
+        };
+        if self.shared.leadership.borrow().role == role {
+            return;
+        }
+        if role == Role::Leader {
+            workers.lead();
+            self.metrics.is_leader.set(1);
+            self.metrics.epoch.set(epoch.get());
+        }
+        let term = self.term(epoch);
+        self.shared.leadership.send_modify(|known| {
+            known.role = role;
+            known.leader = Some((term.holder().to_string(), epoch));
+            known.term = Some(term);
+        });
+    }
+
+    fn shut(&self) {
+        self.shared.gate.close();
+        self.metrics.is_leader.set(0);
+        self.shared.leadership.send_modify(|known| {
+            known.role = Role::Follower;
+            known.term = None;
+        });
+    }
+
+    fn tell(&self, event: &Event, accounts: &mpsc::UnboundedSender<Account>) {
+        let account = match *event {
+            Event::Prepared { epoch } => Account::Prepared { epoch },
+            Event::Stalled { epoch } => Account::Failed { epoch },
+            Event::Stopped { epoch } => Account::Stopped { epoch },
+            _ => return,
+        };
+        // A principal that is gone ends this soon.
+        let _ = accounts.send(account);
+    }
+
+    fn pass_on(&self, wish: &Wish, accounts: &mpsc::UnboundedSender<Account>) {
+        let account = match *wish {
+            Wish::FenceRefused(epoch) => {
+                // Whatever the principal still believes: this term is over.
+                self.shut();
+                Account::Refused { epoch }
+            }
+            Wish::Drain => Account::DrainAsked,
+            Wish::EndDrain => Account::DrainEnded,
+            Wish::Stop => return,
+        };
+        let _ = accounts.send(account);
+    }
+
+    fn term(&self, epoch: Epoch) -> Term {
+        let (scope, holder) = self.candidate.clone();
+        Term::granted(scope, holder, epoch)
+    }
+}
