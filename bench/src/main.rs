@@ -5,6 +5,7 @@ mod fence;
 mod figures;
 mod gate;
 mod idle;
+mod jobs;
 mod outbox;
 mod run;
 mod submissions;
@@ -46,6 +47,13 @@ enum Bench {
         #[arg(long)]
         only: Option<outbox::Part>,
     },
+    /// What the controller hands out and records, what agents that wait cost, and how it hands over; needs the binary
+    /// `tenure` beside it.
+    Jobs {
+        /// Only one of its parts.
+        #[arg(long)]
+        only: Option<jobs::Part>,
+    },
     /// All of them.
     All,
     /// A contending process, for the others.
@@ -79,6 +87,7 @@ async fn main() -> Result<ExitCode> {
         Bench::Run => run::run().await?,
         Bench::Submissions { only } => submissions::run(only).await?,
         Bench::Outbox { only } => outbox::run(only).await?,
+        Bench::Jobs { only } => jobs::run(only).await?,
         Bench::Serve { kind, url, registry } => submissions::serve(kind, &url, &registry).await?,
         Bench::Weigh { url } => submissions::weigh(&url).await?,
         Bench::All => {
@@ -89,6 +98,7 @@ async fn main() -> Result<ExitCode> {
             run::run().await?;
             submissions::run(None).await?;
             outbox::run(None).await?;
+            jobs::run(None).await?;
         }
         Bench::Node { settings } => return tenure_testkit::node::serve(&settings).await,
         Bench::Bare { url } => run::wait_and_start(&url).await?,

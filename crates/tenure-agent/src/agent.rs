@@ -6,8 +6,8 @@ use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    controller::Controller, heartbeat::Heartbeat, leases::Leases, observe::Metrics, ops::Ops,
-    results::HandIn, settings::Settings,
+    controller::Controller, heartbeat::Heartbeat, held::HeldLeases, leases::Leases,
+    observe::Metrics, ops::Ops, results::HandIn, settings::Settings,
 };
 
 /// How long results are still handed in once no job runs any more.
@@ -46,6 +46,7 @@ pub(crate) struct Shared {
     pub capabilities: Vec<String>,
     pub controller: Controller,
     pub metrics: Metrics,
+    pub held: HeldLeases,
 }
 
 /// An agent that may begin: its settings can work.
@@ -59,7 +60,8 @@ impl Agent {
     pub fn new(settings: Settings, ops: Ops, metrics: Metrics) -> Result<Self, AgentError> {
         settings.check().map_err(|(setting, problem)| AgentError::Setting { setting, problem })?;
         let (controller, capabilities) = (Controller::new(&settings)?, ops.names());
-        let shared = Shared { settings, ops, capabilities, controller, metrics };
+        let held = HeldLeases::default();
+        let shared = Shared { settings, ops, capabilities, controller, metrics, held };
         Ok(Self { shared: Arc::new(shared) })
     }
 

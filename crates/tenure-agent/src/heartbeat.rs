@@ -28,6 +28,8 @@ struct Said<'a> {
     capabilities: Capabilities<'a>,
     worker_profile: Profile,
     metrics: Load,
+    /// What it works on: no other lease is extended.
+    leases: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -113,7 +115,7 @@ impl Heartbeat {
     }
 
     async fn say(&self) -> Reply {
-        let Shared { settings, controller, capabilities, metrics, .. } = &*self.shared;
+        let Shared { settings, controller, capabilities, metrics, held, .. } = &*self.shared;
         let said = Said {
             name: &settings.name,
             labels: Labels { namespace: &settings.namespace },
@@ -126,6 +128,7 @@ impl Heartbeat {
                 running: metrics.running.get(),
                 waiting_results: metrics.waiting.get(),
             },
+            leases: held.ids(),
         };
         controller.call("/v1/agents/heartbeat", &said, SHORT_CALL).await
     }

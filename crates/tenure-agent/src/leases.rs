@@ -226,7 +226,7 @@ impl Begun {
             outcome: Outcome::failed("the op has panicked"),
             stands_in: false,
         };
-        let delivery = Some(Delivery { lease_id: job.lease_id.clone(), result });
+        let delivery = Some(Delivery { lease: shared.held.hold(&job.lease_id), result });
         Self { shared: Arc::clone(shared), finished, delivery }
     }
 

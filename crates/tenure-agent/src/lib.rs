@@ -28,7 +28,8 @@
 //! search, never by an HTTP redirect, and never from https to http. What does not answer is left, for the next
 //! configured endpoint in turn; and what has not answered yet is not waited for once another node turns out to lead.
 //!
-//! **What a heartbeat is for.** It extends the job leases at the controller. An agent that was not heard for a
+//! **What a heartbeat is for.** It extends the job leases at the controller, those that it names: what an earlier
+//! process of the same name held runs out. An agent that was not heard for a
 //! whole job lease goes on: its jobs may be somebody else's by now, but the fence, not the agent, decides that.
 //!
 //! **How it ends.** Asked to stop, it takes no more jobs, and lets the running ones take as long as the grace;
@@ -41,6 +42,7 @@ mod agent;
 mod backoff;
 mod controller;
 mod heartbeat;
+mod held;
 mod job;
 mod leases;
 mod observe;

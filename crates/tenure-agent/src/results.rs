@@ -16,6 +16,7 @@ pub(crate) use self::{hand_in::HandIn, verdict::Dropped};
 use crate::{
     backoff::Backoff,
     controller::Refusal,
+    held::Held,
     job::{Finished, Outcome},
 };
 
@@ -28,7 +29,7 @@ const MOST_BYTES: usize = 1024 * 1024;
 /// A result that is to be handed in.
 #[derive(Debug)]
 pub(crate) struct Delivery {
-    pub lease_id: String,
+    pub lease: Held,
     pub result: Finished,
 }
 
@@ -55,7 +56,7 @@ struct Outbox {
 
 #[derive(Debug)]
 struct Lease {
-    id: String,
+    held: Held,
     results: VecDeque<Arc<Finished>>,
     /// How many of them, from the front, are under way.
     sent: usize,
@@ -68,10 +69,10 @@ struct Lease {
 impl Outbox {
     fn push(&mut self, delivery: Delivery) {
         let result = Arc::new(delivery.result);
-        match self.leases.iter_mut().find(|lease| lease.id == delivery.lease_id) {
+        match self.leases.iter_mut().find(|lease| lease.held.id() == delivery.lease.id()) {
             Some(lease) => lease.results.push_back(result),
             None => self.leases.push_back(Lease {
-                id: delivery.lease_id,
+                held: delivery.lease,
                 results: VecDeque::from([result]),
                 sent: 0,
                 most: MOST_AT_ONCE,
@@ -89,7 +90,7 @@ impl Outbox {
     fn all(&self) -> impl Iterator<Item = (&str, &Finished)> {
         self.leases
             .iter()
-            .flat_map(|lease| lease.results.iter().map(|result| (lease.id.as_str(), &**result)))
+            .flat_map(|lease| lease.results.iter().map(|result| (lease.held.id(), &**result)))
     }
 
     /// The results of one lease that is due. It goes to the end of the queue: everybody has a turn.
@@ -110,7 +111,7 @@ impl Outbox {
 
     /// Applies what came of a batch; those that are in the outbox no more.
     fn settle(&mut self, lease_id: &str, verdict: Verdict, now: BootInstant) -> Vec<Gone> {
-        let Some(lease) = self.leases.iter_mut().find(|lease| lease.id == lease_id) else {
+        let Some(lease) = self.leases.iter_mut().find(|lease| lease.held.id() == lease_id) else {
             return Vec::new();
         };
         let gone = match verdict {
@@ -131,7 +132,7 @@ impl Outbox {
 
     /// Somebody leads, and answers: the others need not wait until they find it themselves.
     fn wake_all_but(&mut self, lease_id: &str) {
-        for lease in self.leases.iter_mut().filter(|lease| lease.id != lease_id) {
+        for lease in self.leases.iter_mut().filter(|lease| lease.held.id() != lease_id) {
             lease.not_before = BootInstant::default();
         }
     }
@@ -147,7 +148,7 @@ impl Lease {
         // One that is too large for this goes alone.
         self.sent = self.results.iter().take(self.most).take_while(fits).count().max(1);
         let results = self.results.iter().take(self.sent).cloned().collect();
-        Batch { lease_id: self.id.clone(), results }
+        Batch { lease_id: self.held.id().to_owned(), results }
     }
 
     /// Those that are kept go to the end, where they keep nobody else of their lease from being heard.
@@ -204,7 +205,7 @@ fn stand_in(result: &Finished, refusal: &Refusal) -> Finished {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{controller::Unheard, job::raw};
+    use crate::{controller::Unheard, held::HeldLeases, job::raw};
 
     const NOW: BootInstant = BootInstant::from_nanos(1_000);
 
@@ -220,7 +221,7 @@ mod tests {
         let outcome = Outcome::Succeeded(raw(&"x".repeat(size)));
         let result =
             Finished { job_id: (*job_id).to_owned(), job_epoch: 1, outcome, stands_in: false };
-        outbox.push(Delivery { lease_id: (*lease_id).to_owned(), result });
+        outbox.push(Delivery { lease: HeldLeases::default().hold(lease_id), result });
     }
 
     fn next(outbox: &mut Outbox) -> Option<(String, Vec<String>)> {

@@ -20,6 +20,8 @@ pub struct Heartbeat {
     pub worker_profile: Box<RawValue>,
     /// How it is.
     pub metrics: Box<RawValue>,
+    /// The leases that it works on; without this, all that are in its name.
+    pub leases: Option<Vec<String>>,
 }
 
 /// An agent as it is shown.

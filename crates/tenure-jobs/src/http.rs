@@ -77,7 +77,8 @@ pub fn routes(controller: &Controller, access: Access) -> Router {
     clients
         .merge(agents)
         .merge(described)
-        .layer(DefaultBodyLimit::max(LARGEST_REQUEST))
+        // More than is taken is read: whoever still sends does not hear why it is refused.
+        .layer(DefaultBodyLimit::max(2 * LARGEST_REQUEST))
         .with_state(api)
 }
 

@@ -90,6 +90,12 @@ impl Controller {
         self.current.borrow().clone()
     }
 
+    /// The process that runs, as soon as one does.
+    pub(crate) async fn running(&self) -> Option<Arc<Line>> {
+        let mut current = self.current.clone();
+        current.wait_for(Option::is_some).await.ok()?.clone()
+    }
+
     /// Tells whichever runs who leads elsewhere, until `stop`.
     pub(crate) async fn tell_leaders(mut self, election: Handle, stop: CancellationToken) {
         let mut leadership = election.leadership();

@@ -28,7 +28,7 @@ pub(crate) struct Principal {
     pub election: Arc<OnceLock<Handle>>,
     /// How long results are accepted after a stop was asked for.
     pub grace: Duration,
-    /// The process that was prepared for the term, and no other, leads it.
+    /// The process that was told to make ready for the term, and no other, leads it.
     pub prepared: Mutex<Option<(Epoch, Arc<Line>)>>,
 }
 
@@ -36,7 +36,12 @@ pub(crate) struct Principal {
 impl Work for Principal {
     async fn prepare(&self, term: &Term) -> Result<(), WorkError> {
         let epoch = term.epoch();
-        let line = self.controller.line().ok_or("no controller runs on this node")?;
+        let line = tokio::select! {
+            line = self.controller.running() => line,
+            () = tokio::time::sleep(PREPARING) => None,
+        };
+        let line = line.ok_or("no controller runs on this node")?;
+        *self.prepared.lock().await = Some((epoch, Arc::clone(&line)));
         line.tell(Charge::Prepare { epoch });
         let answered = tokio::select! {
             is_ready = is_ready(&line, epoch) => is_ready,
@@ -47,11 +52,10 @@ impl Work for Principal {
                 false
             }
         };
-        if !answered {
-            return Err("the controller could not make ready to lead".into());
+        match answered {
+            true => Ok(()),
+            false => Err("the controller could not make ready to lead".into()),
         }
-        *self.prepared.lock().await = Some((epoch, line));
-        Ok(())
     }
 
     async fn lead(&self, tenure: Tenure) {
@@ -66,7 +70,7 @@ impl Work for Principal {
         line.tell(Charge::Shut { epoch });
     }
 
-    /// A term that was prepared and never led: its controller is told so.
+    /// A term that was never led, whatever became of its preparation: its controller is told so.
     async fn ended(&self, term: &Term) {
         let epoch = term.epoch();
         if let Some((_, line)) = self.prepared.lock().await.take() {

@@ -101,6 +101,7 @@ impl Elector {
             seen: Epoch::ZERO,
             stray: None,
             cautious_until: BootInstant::default(),
+            out_until: BootInstant::default(),
             failures: 0,
             nudged: false,
             contends,

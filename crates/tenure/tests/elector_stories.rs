@@ -279,3 +279,16 @@ fn news_of_an_old_term_never_touch_a_newer_one() {
         assert_eq!(node.hears(event), [], "{event:?}");
     }
 }
+
+#[test]
+fn a_node_whose_work_has_failed_stays_out_whatever_news_there_is() {
+    let mut node = node();
+    node.leads();
+    let ended = node.hears(Event::Stopped { epoch: FIRST });
+    let (command, _) = release(&ended).expect("it gives the term back");
+    node.hears(Event::Released { command });
+    // Its own release is news of the lock, too.
+    assert_eq!(node.hears(Event::Nudged), []);
+    assert_eq!(node.sleeps(LEASE / 2 - Duration::from_millis(1)), []);
+    assert!(acquire(&node.sleeps(Duration::from_millis(1))).is_some());
+}

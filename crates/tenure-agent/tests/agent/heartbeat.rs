@@ -18,7 +18,7 @@ async fn heartbeats_begin_at_once_and_go_on_while_a_job_runs() {
         "labels": {"namespace": "default"},
         "capabilities": {"ops": ["echo", "sha256", "sleep"]},
         "worker_profile": {"concurrency": 4, "version": env!("CARGO_PKG_VERSION")},
-        "metrics": {"running": 0, "waiting_results": 0},
+        "leases": [], "metrics": {"running": 0, "waiting_results": 0},
     });
     assert_eq!(node.calls(HEARTBEAT)[0].body, expected);
     node.lease("l", &[("j", "sleep", json!({"seconds": 300}))]);

@@ -49,10 +49,11 @@ impl TypedContest {
         };
         let lock = match self.lock.unwrap_or(usual) {
             TypedLock::Lease => LockChoice::Lease,
-            TypedLock::Advisory => LockChoice::Advisory(Box::new(AdvisoryEnvironment {
-                key: Some(KEY),
-                ..AdvisoryEnvironment::read()?
-            })),
+            TypedLock::Advisory => {
+                let mut environment = AdvisoryEnvironment::read()?;
+                environment.key.get_or_insert(KEY);
+                LockChoice::Advisory(Box::new(environment))
+            }
             TypedLock::Etcd if self.etcd.is_empty() => {
                 bail!("--lock etcd needs --etcd ENDPOINTS (or TENURE_ETCD), say localhost:2379")
             }

@@ -18,6 +18,9 @@ use crate::{
     round::AgentName,
 };
 
+/// How many leases an agent may work on.
+const MOST_LEASES: usize = 4_096;
+
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct HeartbeatBody {
     /// Who is alive.
@@ -34,6 +37,9 @@ pub(crate) struct HeartbeatBody {
     /// How it is.
     #[schema(value_type = Value)]
     metrics: Option<Box<RawValue>>,
+    /// The leases that it works on: only those are extended. Default: all that are in its name, also those of a
+    /// process that had the name before.
+    leases: Option<Vec<String>>,
     /// The term that the caller believes the leader to be in.
     leader_epoch: Option<i64>,
 }
@@ -91,7 +97,15 @@ fn heartbeat(body: HeartbeatBody) -> Result<Heartbeat, ApiError> {
         capabilities: read::value("capabilities", body.capabilities)?,
         worker_profile: read::value("worker_profile", body.worker_profile)?,
         metrics: read::value("metrics", body.metrics)?,
+        leases: body.leases.map(leases).transpose()?,
     })
+}
+
+fn leases(named: Vec<String>) -> Result<Vec<String>, ApiError> {
+    if named.len() > MOST_LEASES {
+        return Err(ApiError::invalid(format!("leases must be {MOST_LEASES} at most")));
+    }
+    named.into_iter().map(|lease| read::name("a lease", lease)).collect()
 }
 
 /// List the agents of a namespace

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tenure::Epoch;
 
 use super::{
-    Api, LARGEST_VALUE,
+    Api, LARGEST_REQUEST, LARGEST_VALUE,
     error::{ApiError, Stale, StaleFields},
 };
 use crate::job::DEFAULT_NAMESPACE;
@@ -46,6 +46,9 @@ pub(super) fn object<T: DeserializeOwned>(body: Body) -> Result<T, ApiError> {
         StatusCode::PAYLOAD_TOO_LARGE => ApiError::too_large("the request"),
         _ => ApiError::invalid("the body could not be read"),
     })?;
+    if bytes.len() > LARGEST_REQUEST {
+        return Err(ApiError::too_large("the request"));
+    }
     if bytes.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(ApiError::invalid("the body must be a JSON object"));
     }

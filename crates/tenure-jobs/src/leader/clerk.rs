@@ -30,6 +30,8 @@ const PAGE: i64 = 5_000;
 
 /// How long to leave a database alone that did not answer.
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long a heartbeat may wait for others to share its transaction.
+const GATHERING: Duration = Duration::from_millis(100);
 /// How often a leader that hands over looks whether its gate is shut.
 const DRAIN_LOOKS: Duration = Duration::from_millis(20);
 
@@ -52,6 +54,29 @@ enum Over {
     Drained,
 }
 
+/// Heartbeats that wait for a round: for another's, or for their own when the first has waited long enough.
+#[derive(Default)]
+struct Beats {
+    requests: Vec<Request>,
+    due: Option<Instant>,
+}
+
+impl Beats {
+    fn add(&mut self, request: Request) {
+        self.due.get_or_insert_with(|| Instant::now() + GATHERING);
+        self.requests.push(request);
+    }
+
+    fn are_due(&self) -> bool {
+        self.due.is_some_and(|due| due <= Instant::now())
+    }
+
+    fn take(&mut self) -> Vec<Request> {
+        self.due = None;
+        std::mem::take(&mut self.requests)
+    }
+}
+
 pub(super) struct Clerk {
     store: Arc<dyn Store>,
     election: Handle,
@@ -63,6 +88,8 @@ pub(super) struct Clerk {
     waiting: Waiting,
     /// What must wait for another round.
     later: VecDeque<Request>,
+    /// Heartbeats, which are in no hurry.
+    beats: Beats,
     orphans: Vec<Recall>,
     /// Whether something has run out.
     reaps: bool,
@@ -88,6 +115,7 @@ impl Clerk {
             queue: Queue::default(),
             waiting: Waiting::default(),
             later: VecDeque::new(),
+            beats: Beats::default(),
             orphans: Vec::new(),
             reaps: true,
             loading: Some(Loading::START),
@@ -120,7 +148,8 @@ impl Clerk {
             Over::Drained => Refusal::NotLeader,
         };
         self.waiting.refuse(why);
-        self.later.drain(..).for_each(|request| refuse(request, why));
+        let waiting = self.later.drain(..).chain(self.beats.take());
+        waiting.for_each(|request| refuse(request, why));
         refuse_all(requests, why).await;
         self.metrics.queued.set(0);
         self.metrics.waiting.set(0);
@@ -140,6 +169,7 @@ impl Clerk {
                 () = stop.cancelled(), if !self.is_draining => self.drain(),
                 _ = looks.tick() => self.look().await,
                 () = until(self.waiting.next()) => {}
+                () = until(self.beats.due) => {}
                 () = tokio::time::sleep(DRAIN_LOOKS), if self.is_draining => {}
                 _ = requests.recv_many(&mut received, MOST) => {}
             }
@@ -151,7 +181,12 @@ impl Clerk {
         {
             received.push(request);
         }
-        self.later.extend(received);
+        for request in received {
+            match request {
+                Request::Hear(..) => self.beats.add(request),
+                request => self.later.push_back(request),
+            }
+        }
     }
 
     fn has_work(&self) -> bool {
@@ -237,6 +272,11 @@ impl Clerk {
         }
         for request in std::mem::take(&mut self.later) {
             self.take_in(request, &mut gathering);
+        }
+        if self.is_draining || !gathering.round.is_empty() || self.beats.are_due() {
+            for request in self.beats.take() {
+                self.take_in(request, &mut gathering);
+            }
         }
         gathering
     }

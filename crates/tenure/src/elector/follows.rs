@@ -75,7 +75,11 @@ impl Step<'_> {
     }
 
     fn may_ask(&self, ask_at: Due) -> bool {
-        ask_at.at.max(self.state.cautious_until) <= self.now
+        self.asks_at(ask_at) <= self.now
+    }
+
+    fn asks_at(&self, ask_at: Due) -> BootInstant {
+        ask_at.at.max(self.state.cautious_until).max(self.state.out_until)
     }
 
     fn lock_command(&self, command: CommandId, what: Ask) -> Option<Command> {
@@ -99,7 +103,7 @@ impl Step<'_> {
         let idle = self.state.asked.is_none();
         let due = match &self.state.phase {
             Phase::Following { ask_at } if idle => {
-                Some(Due { at: ask_at.at.max(self.state.cautious_until), ..*ask_at })
+                Some(Due { at: self.asks_at(*ask_at), ..*ask_at })
             }
             Phase::Holding(hold) => hold.next_due(idle, self.timing.on_deadline()),
             Phase::Resting { look_at } if idle => Some(Due::at(*look_at)),
@@ -145,10 +149,12 @@ impl Step<'_> {
             return self.rest();
         }
         let pause = match ending.reason {
-            EndReason::Stalled | EndReason::WorkEnded => self.timing.hold_down(),
             EndReason::RenewFailed => self.timing.backoff().min,
             _ => Duration::ZERO,
         };
+        if matches!(ending.reason, EndReason::Stalled | EndReason::WorkEnded) {
+            self.state.out_until = self.now + self.timing.hold_down();
+        }
         self.state.phase = Phase::Following { ask_at: Due::at(self.now + pause) };
     }
 

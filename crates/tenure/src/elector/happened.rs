@@ -54,6 +54,7 @@ impl Step<'_> {
         if answered && until > self.now && matches!(self.state.phase, Phase::Following { .. }) {
             self.state.failures = 0;
             self.state.nudged = false;
+            self.state.out_until = BootInstant::default();
             // Trust counts from the sending, a wait from the answer: each from its safe end.
             let settled_at = match settle {
                 Duration::ZERO => self.state.cautious_until,

@@ -18,6 +18,8 @@ pub(super) struct State {
     pub(super) stray: Option<Epoch>,
     /// The database's clock was seen to jump: no gate opens before this, by our own clock.
     pub(super) cautious_until: BootInstant,
+    /// Our own work has failed: until then another gets the chance, whatever news there is of the lock.
+    pub(super) out_until: BootInstant,
     /// Lock calls that failed in a row.
     pub(super) failures: u32,
     /// The lock changed while a request was under way, whose answer may be older than the change.

@@ -178,6 +178,8 @@ struct Heard<'r> {
     capabilities: Vec<&'r str>,
     profiles: Vec<&'r str>,
     metrics: Vec<&'r str>,
+    names_leases: Vec<bool>,
+    leases: Vec<&'r str>,
 }
 
 impl<'r> Heard<'r> {
@@ -190,12 +192,22 @@ impl<'r> Heard<'r> {
             capabilities: column(|one| one.capabilities.get()),
             profiles: column(|one| one.worker_profile.get()),
             metrics: column(|one| one.metrics.get()),
+            names_leases: heartbeats.iter().map(|one| one.leases.is_some()).collect(),
+            leases: heartbeats
+                .iter()
+                .flat_map(|one| &one.leases)
+                .flatten()
+                .map(String::as_str)
+                .collect(),
         }
     }
 
     fn parameters<'p>(&'p self, epoch: &'p i64, lease: &'p i64) -> Parameters<'p> {
-        let Self { namespaces, names, labels, capabilities, profiles, metrics } = self;
-        vec![epoch, namespaces, names, labels, capabilities, profiles, metrics, lease]
+        let Self { namespaces, names, labels, capabilities, profiles, metrics, .. } = self;
+        let mut all: Parameters<'p> =
+            vec![epoch, namespaces, names, labels, capabilities, profiles, metrics];
+        all.extend::<Parameters<'p>>(vec![&self.names_leases, &self.leases, lease]);
+        all
     }
 }
 

@@ -173,17 +173,24 @@ impl<'t> Writing<'t> {
 
     fn hear(&self, heartbeat: &Heartbeat, lease: i64) -> Result<(), StoreError> {
         let Heartbeat { namespace, name, .. } = heartbeat;
-        self.run(
-            write!("extend"),
-            named_params! {
-                ":namespace": namespace,
-                ":name": name,
-                ":now": self.now,
-                ":until": self.now + lease,
-                ":soon": self.now + lease * 2 / 3,
-                ":leader_epoch": self.epoch(),
-            },
-        )?;
+        let extend = |lease_id: Option<&String>| {
+            self.run(
+                write!("extend"),
+                named_params! {
+                    ":namespace": namespace,
+                    ":name": name,
+                    ":lease_id": lease_id,
+                    ":now": self.now,
+                    ":until": self.now + lease,
+                    ":soon": self.now + lease * 2 / 3,
+                    ":leader_epoch": self.epoch(),
+                },
+            )
+        };
+        match &heartbeat.leases {
+            Some(named) => named.iter().try_for_each(|id| extend(Some(id)).map(drop))?,
+            None => drop(extend(None)?),
+        }
         self.run(
             write!("hear"),
             named_params! {

@@ -1,0 +1,155 @@
+//! Events: what is told, in which order, and for how long.
+
+use tenure_jobs::{
+    event::{Event, Span},
+    round::{Round, Verdict},
+    store::{Patience, Takeover},
+};
+use tenure_testkit::{eventually_true, secs};
+
+use crate::scene::{
+    Backend, PATIENCE, Scene, grant, heartbeat_in, job, job_in, named, recall, success,
+};
+
+fn numbers(events: &[Event]) -> Vec<i64> {
+    events.iter().map(|event| event.number).collect()
+}
+
+pub async fn a_jobs_life_is_told_in_order(backend: &dyn Backend) {
+    let scene = Scene::begin(backend).await;
+    let (row, _) = scene.lease(job("a"), "ann").await;
+    scene.recall(recall("a")).await;
+    scene.grant(grant("second", "bob", &[(row, 2)])).await;
+    assert_eq!(scene.report(success("a")).await, Verdict::StaleJob { job_epoch: 2 });
+    let mut last = success("a");
+    (last.lease_id, last.job_epoch) = ("second".to_owned(), 2);
+    assert_eq!(scene.report(last.clone()).await, Verdict::Accepted);
+    assert_eq!(scene.report(last).await, Verdict::Duplicate);
+    assert_eq!(
+        scene.told_after(1).await,
+        [
+            "job.updated a@1: queued",
+            "job.leased a@1 by ann",
+            "job.expired a@2 by ann: asked",
+            "job.leased a@2 by bob",
+            "job.result.rejected a@2 by bob: stale_job",
+            "job.result.accepted a@2 by bob: succeeded",
+            "job.completed a@2 by bob: succeeded",
+            "job.result.duplicate a@2 by bob: succeeded",
+        ]
+    );
+    let events = scene.store().events("default", 1, 100).await.unwrap();
+    let told = &events[1];
+    assert_eq!((&*told.kind, &*told.namespace), ("job.leased", "default"));
+    assert_eq!((told.job_id.as_deref(), told.job_epoch), (Some("a"), Some(1)));
+    assert_eq!((told.agent.as_deref(), told.detail.as_deref()), (Some("ann"), None));
+    assert_eq!(told.leader_epoch, scene.term.epoch().get());
+    assert!(events.is_sorted_by_key(|event| event.at));
+    assert!(events.last().unwrap().at <= backend.now().await);
+}
+
+pub async fn events_are_numbered_without_gaps(backend: &dyn Backend) {
+    let mut scene = Scene::begin(backend).await;
+    let at = scene.submit((0..20).map(|at| job(&format!("{at:02}")))).await;
+    scene.submit([job_in("b", "there")]).await;
+    scene.grant(grant("l", "ann", &at[..9])).await;
+    let recalls = (0..5).map(|at| recall(&format!("{at:02}"))).collect();
+    scene.write(Round { recalls, ..Round::default() }).await;
+    // What changes nothing takes no number.
+    scene.reap().await;
+    scene.write(Round { jobs: vec![job("00")], ..Round::default() }).await;
+    let wrong = tenure_jobs::job::NewJob { priority: 9, ..job("wrong") };
+    let wrong = Round { jobs: vec![job("right"), wrong], ..Round::default() };
+    assert!(scene.store().write(&scene.term, &wrong).await.is_err());
+    scene.next_term().await;
+    scene.take_over(&Takeover::default()).await;
+    scene.bury(named("ann")).await;
+    let rows = backend.rows("tenure_job_events").await;
+    let given: Vec<_> = rows.iter().filter_map(|row| row["event_number"].as_i64()).collect();
+    assert_eq!(given, (1..=1 + 20 + 1 + 9 + 5 + 1 + 4).collect::<Vec<_>>());
+    assert_eq!(scene.store().span().await.unwrap(), Span { first: 1, last: 41 });
+    let order: Vec<_> = rows[1..21].iter().map(|row| row["job_id"].as_str().unwrap()).collect();
+    assert!(order.is_sorted(), "in the order asked: {order:?}");
+}
+
+pub async fn a_namespace_hears_of_itself_and_of_what_concerns_all(backend: &dyn Backend) {
+    let mut scene = Scene::begin(backend).await;
+    scene.submit([job("a"), job_in("b", "there"), job("c"), job_in("DEFAULT", "a")]).await;
+    scene.hear([heartbeat_in("b", "ann")]).await;
+    backend.set_silence("ann", PATIENCE.stale_after.as_millis() as i64).await;
+    scene.reap().await;
+    scene.next_term().await;
+    scene.take_over(&Takeover::default()).await;
+    let heard = async |namespace| {
+        let events = scene.store().events(namespace, 0, 100).await.unwrap();
+        numbers(&events)
+    };
+    assert_eq!(heard("default").await, [1, 2, 4, 7]);
+    assert_eq!(heard("b").await, [1, 3, 6, 7]);
+    assert_eq!(heard("nobody").await, [1, 7]);
+    let for_all = scene.store().events("b", 6, 7).await.unwrap().remove(0);
+    assert_eq!((&*for_all.kind, &*for_all.namespace), ("role.changed", ""));
+    assert_eq!(for_all.agent.as_deref(), Some(scene.term.holder().as_str()));
+}
+
+pub async fn events_are_read_between_two_numbers(backend: &dyn Backend) {
+    let scene = Scene::begin(backend).await;
+    scene.submit(["a", "b", "c", "d"].map(job)).await;
+    for (above, up_to, expected) in
+        [(0, 2, vec![1, 2]), (2, 4, vec![3, 4]), (4, 99, vec![5]), (5, 99, vec![]), (3, 3, vec![])]
+    {
+        let events = scene.store().events("default", above, up_to).await.unwrap();
+        assert_eq!(numbers(&events), expected, "{above} to {up_to}");
+    }
+}
+
+pub async fn the_newest_events_are_kept(backend: &dyn Backend) {
+    let scene = Scene::begin(backend).await;
+    let store = backend.another(Patience { events_kept: 3, ..PATIENCE });
+    let reaps = Round { reaps: true, ..Round::default() };
+    scene.submit([job("a"), job("b")]).await;
+    assert!(!store.has_run_out().await.unwrap(), "there is room for three");
+    store.write(&scene.term, &reaps).await.unwrap();
+    assert_eq!(store.span().await.unwrap(), Span { first: 1, last: 3 });
+
+    scene.submit((0..7).map(|at| job(&format!("{at}")))).await;
+    assert!(store.has_run_out().await.unwrap());
+    store.write(&scene.term, &reaps).await.unwrap();
+    assert!(!store.has_run_out().await.unwrap());
+    assert_eq!(store.span().await.unwrap(), Span { first: 8, last: 10 });
+    assert_eq!(numbers(&store.events("default", 0, 99).await.unwrap()), [8, 9, 10]);
+    scene.submit([job("c")]).await;
+    assert_eq!(store.span().await.unwrap(), Span { first: 8, last: 11 });
+}
+
+/// Whatever the round itself tells counts too.
+// BUG: on SQLite prune.sql reads the last number before `Writing::end` has kept it: as many events stay too long as
+// the round has told, and something has run out right after it was reaped.
+pub async fn a_reaping_round_leaves_no_more_events_than_are_kept(backend: &dyn Backend) {
+    let scene = Scene::begin(backend).await;
+    let store = backend.another(Patience { events_kept: 3, ..PATIENCE });
+    scene.lease(job("a"), "ann").await;
+    backend.set_left("a", 0).await;
+    let reaps = Round { reaps: true, ..Round::default() };
+    store.write(&scene.term, &reaps).await.unwrap();
+    assert_eq!(store.span().await.unwrap(), Span { first: 2, last: 4 });
+    assert!(!store.has_run_out().await.unwrap());
+}
+
+pub async fn no_events_are_a_span_that_is_empty(backend: &dyn Backend) {
+    assert_eq!(backend.store().span().await.unwrap(), Span { first: 1, last: 0 });
+    let scene = Scene::begin(backend).await;
+    assert_eq!(scene.store().span().await.unwrap(), Span { first: 1, last: 1 });
+    let store = backend.another(Patience { events_kept: 0, ..PATIENCE });
+    store.write(&scene.term, &Round { reaps: true, ..Round::default() }).await.unwrap();
+    assert_eq!(store.span().await.unwrap(), Span { first: 2, last: 1 });
+}
+
+pub async fn whoever_listens_hears_of_a_write(backend: &dyn Backend) {
+    let scene = Scene::begin(backend).await;
+    let news = backend.another(PATIENCE).news();
+    eventually_true("it listens", secs(10), async || *news.borrow() > 0).await;
+    let heard = *news.borrow();
+    scene.submit([job("a")]).await;
+    eventually_true("it hears", secs(10), async || *news.borrow() > heard).await;
+}
