@@ -1,5 +1,5 @@
 -- Queues leased jobs again, under the next job epoch. A row for each.
--- $1 bigint: the leader's epoch; which jobs, and more parameters, are put in from beside this file.
+-- $1 bigint: the leader's epoch; which jobs, all of them leased, and more parameters, are put in from beside this file.
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS now
 ), chosen AS MATERIALIZED (
@@ -14,7 +14,7 @@ WITH moment AS MATERIALIZED (
         lease_expires_at = NULL,
         leader_epoch = $1::bigint
     FROM chosen
-    WHERE j.row_number = chosen.row_number AND j.state = 'leased'
+    WHERE j.row_number = chosen.row_number
     RETURNING j.row_number, j.namespace, j.job_id, j.op, j.priority, j.pinned_agent, j.job_epoch,
               chosen.agent, chosen.reason
 ), told AS MATERIALIZED (

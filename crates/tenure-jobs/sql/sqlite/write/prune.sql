@@ -1,3 +1,2 @@
--- Forgets old events.
-DELETE FROM tenure_job_events
-WHERE event_number <= (SELECT event_number - :kept FROM tenure_job_changes)
+-- Forgets events up to a number.
+DELETE FROM tenure_job_events WHERE event_number <= :up_to

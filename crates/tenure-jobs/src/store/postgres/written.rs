@@ -179,12 +179,18 @@ struct Heard<'r> {
     profiles: Vec<&'r str>,
     metrics: Vec<&'r str>,
     names_leases: Vec<bool>,
+    /// Who names which, from 1.
+    named_by: Vec<i64>,
     leases: Vec<&'r str>,
 }
 
 impl<'r> Heard<'r> {
     fn of(heartbeats: &'r [Heartbeat]) -> Self {
         let column = |of: fn(&Heartbeat) -> &str| heartbeats.iter().map(of).collect();
+        let named = heartbeats.iter().zip(1_i64..).flat_map(|(one, place)| {
+            one.leases.iter().flatten().map(move |lease| (place, lease.as_str()))
+        });
+        let (named_by, leases) = named.unzip();
         Self {
             namespaces: column(|one| &one.namespace),
             names: column(|one| &one.name),
@@ -193,12 +199,8 @@ impl<'r> Heard<'r> {
             profiles: column(|one| one.worker_profile.get()),
             metrics: column(|one| one.metrics.get()),
             names_leases: heartbeats.iter().map(|one| one.leases.is_some()).collect(),
-            leases: heartbeats
-                .iter()
-                .flat_map(|one| &one.leases)
-                .flatten()
-                .map(String::as_str)
-                .collect(),
+            named_by,
+            leases,
         }
     }
 
@@ -206,7 +208,7 @@ impl<'r> Heard<'r> {
         let Self { namespaces, names, labels, capabilities, profiles, metrics, .. } = self;
         let mut all: Parameters<'p> =
             vec![epoch, namespaces, names, labels, capabilities, profiles, metrics];
-        all.extend::<Parameters<'p>>(vec![&self.names_leases, &self.leases, lease]);
+        all.extend::<Parameters<'p>>(vec![&self.names_leases, &self.named_by, &self.leases, lease]);
         all
     }
 }

@@ -127,7 +127,8 @@ impl<'t> Writing<'t> {
             let chosen = self.choose(write!("take_back/expired"), now)?;
             written.queued.extend(self.take_back(chosen, "lease expired")?);
             self.age_agents(patience)?;
-            self.run(write!("prune"), named_params! { ":kept": patience.events_kept })?;
+            let up_to = self.event_number - patience.events_kept;
+            self.run(write!("prune"), named_params! { ":up_to": up_to })?;
         }
         for job in &round.jobs {
             let (submitted, queued) = self.submit(job)?;

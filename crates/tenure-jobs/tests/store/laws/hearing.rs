@@ -90,8 +90,6 @@ pub async fn a_heartbeat_that_names_its_leases_extends_only_those(backend: &dyn 
     assert!(scene.left("b").await > tenth, "who names none has all in its name");
     assert!(scene.left("bobs").await <= tenth);
 }
-
-// BUG: on Postgres hear.sql takes the leases that all agents of a round name for those of each.
 pub async fn what_another_agent_names_is_not_extended(backend: &dyn Backend) {
     let scene = Scene::begin(backend).await;
     scene.lease(job("a"), "ann").await;

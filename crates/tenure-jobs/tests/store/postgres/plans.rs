@@ -77,7 +77,6 @@ async fn every_statement_of_the_leader_finds_its_jobs_by_the_index_meant_for_it(
 }
 
 /// The oldest rows have long ended: whoever looks among all rows for those that wait reads these first.
-// BUG: read/queued.sql is planned by the primary key where a tenth of all jobs wait.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_reads_what_waits_and_nothing_else() {
     let backend = OnPostgres::start().await;
@@ -92,9 +91,6 @@ async fn a_leader_reads_what_waits_and_nothing_else() {
 }
 
 /// Plans are made once: those of a leader that began with an empty queue must do when a hundred thousand wait.
-// BUG: grant.sql and take_back.sql look for a known row in a partial index that is not sorted by it, and so read all
-// of that index for each row, because the planner believes that it is empty. Measured: a grant of 64 jobs while
-// 100,000 wait takes 2.0 s, after ANALYZE 12 ms; reaping 5,000 leases takes 3.5 s, 10,000 never end (57014).
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plan_that_was_made_when_nothing_waited_finds_jobs_by_their_rows() {
     let backend = OnPostgres::start().await;
