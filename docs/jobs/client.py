@@ -93,11 +93,13 @@ def submit(controller, count):
 
 
 def work(controller, name):
-    heartbeat = {"name": name, "capabilities": {"ops": ["square"]}}
+    held = []
 
     def beat():
         mine = Controller(controller.urls, controller.token)
         while True:
+            # Only what it works on: whatever else is in its name, of an earlier process, say, shall run out.
+            heartbeat = {"name": name, "capabilities": {"ops": ["square"]}, "leases": list(held)}
             mine.call("POST", "/v1/agents/heartbeat", heartbeat)
             time.sleep(5)
 
@@ -106,10 +108,12 @@ def work(controller, name):
     while True:
         status, lease = controller.call("POST", "/v1/leases", ask, timeout=15)
         if status == 200:
+            held.append(lease["lease_id"])
             results = [do(task) for task in lease["tasks"]]
             report = {"lease_id": lease["lease_id"], "agent": name, "results": results}
             # Whatever is refused for good is somebody else's by now; nothing is left to do about it.
             controller.call("POST", "/v1/results", report)
+            held.clear()
         elif status != 204:
             time.sleep(1)
 

@@ -120,11 +120,11 @@ impl Controller {
             ("Database".to_owned(), self.db.to_string()),
             ("Lock".to_owned(), self.lock.name().to_owned()),
         ];
-        let routes = http::routes(&controller, access);
         let mut node = controller.node(&election, registry);
         node.facts = facts;
         let stand = node.stand();
-        let guard = server.guard();
+        let guard = access.clients.clone();
+        let routes = http::routes(&controller, access);
         let routes = tenure_http::routes(node, guard).merge(routes);
         let routes = http::with_role(routes, stand);
         let shown = Shown::serving(server, routes, &election);
@@ -162,9 +162,7 @@ impl Contest {
         let delegate = Delegate::new(scope, holder, leader, metrics);
         let (handle, stop) = (delegate.handle(), CancellationToken::new());
         let told = stop.clone();
-        let running = tokio::spawn(async move {
-            told.run_until_cancelled(delegate.run(charges, accounts)).await;
-        });
+        let running = tokio::spawn(delegate.run(charges, accounts, told));
         Ok(Self::Told { handle, running, stop })
     }
 
@@ -190,9 +188,9 @@ impl Contest {
         match self {
             Self::Own(election) => Ok(election.stop().await?),
             // A supervisor ends its controller only when it does not lead.
-            Self::Told { stop, .. } => {
+            Self::Told { stop, running, .. } => {
                 stop.cancel();
-                Ok(())
+                Ok(running.await?)
             }
         }
     }

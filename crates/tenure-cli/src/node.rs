@@ -148,6 +148,8 @@ impl Node {
             token_file: None,
             until: None,
             grace,
+            // The next supervisor may lead: nothing of this one works or writes then.
+            has_grace_alone: false,
         }
     }
 
@@ -156,6 +158,10 @@ impl Node {
         let mut words = Words::of("controller");
         words.add("--delegate").with("--http", address).with("--url", self.url());
         words.with("--node-id", &self.node_id).with("--scope", &self.scope);
+        words.with("--lock", self.lock.name());
+        if let LockChoice::Etcd(members) = &self.lock {
+            words.with("--etcd", members.join(","));
+        }
         words.with("--lease", time(self.lease)).with("--job-lease", time(jobs.job_lease));
         words.with("--takeover-window", time(jobs.takeover_window));
         words.with("--stale-after", time(jobs.stale_after));

@@ -5,7 +5,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 use anyhow::{Context, Result, anyhow};
 use tokio_postgres::error::DbError;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{filter::Targets, prelude::*};
 
 const LOG_VARIABLE: &str = "TENURE_LOG";
 const LOG_DEFAULT: &str = "warn";
@@ -52,15 +52,14 @@ fn told(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
 pub fn log_to_stderr() -> Result<WorkerGuard> {
     let asked = std::env::var(LOG_VARIABLE).unwrap_or_else(|_| LOG_DEFAULT.to_owned());
     // The parser's own error names itself twice, and says no more than this.
-    let filter = EnvFilter::try_new(&asked).map_err(|_| {
+    let filter: Targets = asked.parse().map_err(|_| {
         anyhow!("{LOG_VARIABLE} is {asked:?}, and should be like `warn` or `tenure=debug`")
     })?;
     let lines = NonBlockingBuilder::default().buffered_lines_limit(ROOM).lossy(true);
     let (writer, guard) = lines.thread_name("tenure-log").finish(std::io::stderr());
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(writer)
-        .with_ansi(std::io::stderr().is_terminal())
-        .init();
+        .with_ansi(std::io::stderr().is_terminal());
+    tracing_subscriber::registry().with(filter).with(lines).init();
     Ok(guard)
 }

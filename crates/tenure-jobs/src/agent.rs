@@ -24,6 +24,15 @@ pub struct Heartbeat {
     pub leases: Option<Vec<String>>,
 }
 
+impl Heartbeat {
+    /// How many bytes it brings.
+    pub(crate) fn size(&self) -> usize {
+        let said = [&self.labels, &self.capabilities, &self.worker_profile, &self.metrics];
+        let leases = self.leases.iter().flatten().map(String::len).sum::<usize>();
+        said.iter().map(|said| said.get().len()).sum::<usize>() + leases
+    }
+}
+
 /// An agent as it is shown.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct AgentView {

@@ -1,6 +1,6 @@
 //! One controller: serves reads always, and writes while it leads.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use prometheus_client::registry::Registry;
 use tenure::election::Handle;
@@ -13,6 +13,9 @@ use crate::{
     observe::Metrics,
     store::{Store, Takeover},
 };
+
+/// How soon after one look who leads the next may come.
+const REST: Duration = Duration::from_millis(50);
 
 /// A controller that nobody serves yet.
 #[derive(Clone)]
@@ -129,6 +132,7 @@ pub fn follow_leaders(
             if is_over {
                 return;
             }
+            tokio::time::sleep(REST).await;
         }
     });
     told

@@ -32,6 +32,8 @@ use crate::controller::Controller;
 pub const LARGEST_REQUEST: usize = 4 * 1024 * 1024;
 /// The largest payload, result or text, in bytes.
 pub const LARGEST_VALUE: usize = 1024 * 1024;
+/// The largest of what an agent says of itself, in bytes.
+const LARGEST_SMALL_VALUE: usize = 16 * 1024;
 /// How many may follow the events at once.
 const MOST_FOLLOWERS: usize = 256;
 

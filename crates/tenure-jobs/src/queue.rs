@@ -29,6 +29,8 @@ pub struct Queued {
     pub pinned_agent: Option<String>,
     /// Its epoch.
     pub job_epoch: JobEpoch,
+    /// How large its payload is.
+    pub bytes: u32,
 }
 
 impl Queued {
@@ -42,6 +44,7 @@ impl Queued {
             priority: job.priority,
             pinned_agent: job.pinned_agent.clone(),
             job_epoch: 1,
+            bytes: u32::try_from(job.payload.get().len()).unwrap_or(u32::MAX),
         }
     }
 }
@@ -56,7 +59,8 @@ pub enum Ops {
 }
 
 type Order = (Reverse<i16>, Row);
-type Lane = BTreeMap<Order, JobEpoch>;
+/// The epoch of each, and how large it is.
+type Lane = BTreeMap<Order, (JobEpoch, u32)>;
 
 /// The lanes of one op.
 #[derive(Debug, Default)]
@@ -84,7 +88,7 @@ impl Lanes {
             .min_by_key(|&(order, is_pinned)| rank(order, is_pinned))
     }
 
-    fn pop(&mut self, agent: &str, is_pinned: bool) -> Option<(Row, JobEpoch)> {
+    fn pop(&mut self, agent: &str, is_pinned: bool) -> Option<((Row, JobEpoch), u32)> {
         let lane = match is_pinned {
             true => self.pinned.get_mut(agent)?,
             false => &mut self.everybodys,
@@ -93,7 +97,7 @@ impl Lanes {
         if is_pinned && lane.is_empty() {
             self.pinned.remove(agent);
         }
-        popped.map(|((_, row), job_epoch)| (row, job_epoch))
+        popped.map(|((_, row), (job_epoch, bytes))| ((row, job_epoch), bytes))
     }
 
     fn is_empty(&self) -> bool {
@@ -130,28 +134,31 @@ impl Queue {
     pub fn push(&mut self, job: Queued) {
         let lanes = self.namespaces.entry(job.namespace).or_default().entry(job.op).or_default();
         let lane = lanes.lane(job.pinned_agent);
-        let epoch = lane.entry((Reverse(job.priority), job.row)).or_insert_with(|| {
+        let (epoch, _) = lane.entry((Reverse(job.priority), job.row)).or_insert_with(|| {
             self.length += 1;
-            job.job_epoch
+            (job.job_epoch, job.bytes)
         });
         *epoch = job.job_epoch.max(*epoch);
     }
 
-    /// Takes up to `most` jobs for an agent, in order.
+    /// Takes up to `most` jobs for an agent, in order, while their payloads fit into what is left of `room`.
     pub fn take(
         &mut self,
         namespace: &str,
         agent: &str,
         ops: &Ops,
         most: usize,
+        room: &mut usize,
     ) -> Vec<(Row, JobEpoch)> {
         let Some(by_op) = self.namespaces.get_mut(namespace) else { return Vec::new() };
         let mut taken = Vec::new();
         while taken.len() < most
+            && *room > 0
             && let Some((op, is_pinned)) = next(by_op, agent, ops)
             && let Some(lanes) = by_op.get_mut(&op)
-            && let Some(job) = lanes.pop(agent, is_pinned)
+            && let Some((job, bytes)) = lanes.pop(agent, is_pinned)
         {
+            *room = room.saturating_sub(bytes as usize + 1);
             if lanes.is_empty() {
                 by_op.remove(&op);
             }
@@ -193,7 +200,19 @@ mod tests {
             priority,
             pinned_agent: pinned.map(str::to_owned),
             job_epoch: 1,
+            bytes: 10,
         }
+    }
+
+    fn take(
+        queue: &mut Queue,
+        namespace: &str,
+        agent: &str,
+        ops: &Ops,
+        most: usize,
+    ) -> Vec<(Row, JobEpoch)> {
+        let mut room = usize::MAX;
+        queue.take(namespace, agent, ops, most, &mut room)
     }
 
     fn these(ops: &[&str]) -> Ops {
@@ -216,7 +235,7 @@ mod tests {
         ] {
             queue.push(one);
         }
-        assert_eq!(rows(queue.take("a", "me", &these(&["x", "y"]), 64)), [5, 4, 2, 3, 1]);
+        assert_eq!(rows(take(&mut queue, "a", "me", &these(&["x", "y"]), 64)), [5, 4, 2, 3, 1]);
         assert!(queue.is_empty() && queue.namespaces.is_empty());
     }
 
@@ -226,11 +245,11 @@ mod tests {
         queue.push(job(1, "x", 1, Some("you")));
         queue.push(job(2, "y", 1, None));
         queue.push(Queued { namespace: "b".to_owned(), ..job(3, "x", 1, None) });
-        assert!(queue.take("a", "me", &these(&["x"]), 64).is_empty());
-        assert!(queue.take("a", "me", &these(&[]), 64).is_empty());
-        assert_eq!(rows(queue.take("b", "me", &Ops::All, 64)), [3]);
-        assert_eq!(rows(queue.take("a", "me", &Ops::All, 64)), [2]);
-        assert_eq!(rows(queue.take("a", "you", &Ops::All, 64)), [1]);
+        assert!(take(&mut queue, "a", "me", &these(&["x"]), 64).is_empty());
+        assert!(take(&mut queue, "a", "me", &these(&[]), 64).is_empty());
+        assert_eq!(rows(take(&mut queue, "b", "me", &Ops::All, 64)), [3]);
+        assert_eq!(rows(take(&mut queue, "a", "me", &Ops::All, 64)), [2]);
+        assert_eq!(rows(take(&mut queue, "a", "you", &Ops::All, 64)), [1]);
         assert_eq!(queue.len(), 0);
     }
 
@@ -238,7 +257,7 @@ mod tests {
     fn no_more_are_taken_than_were_asked_for() {
         let mut queue = Queue::default();
         (0..10).for_each(|row| queue.push(job(row, "x", 1, None)));
-        assert_eq!(rows(queue.take("a", "me", &Ops::All, 3)), [0, 1, 2]);
+        assert_eq!(rows(take(&mut queue, "a", "me", &Ops::All, 3)), [0, 1, 2]);
         assert_eq!(queue.len(), 7);
     }
 
@@ -248,6 +267,15 @@ mod tests {
         queue.push(Queued { job_epoch: 3, ..job(1, "x", 1, None) });
         queue.push(Queued { job_epoch: 2, ..job(1, "x", 1, None) });
         assert_eq!(queue.len(), 1);
-        assert_eq!(queue.take("a", "me", &Ops::All, 64), [(1, 3)]);
+        assert_eq!(take(&mut queue, "a", "me", &Ops::All, 64), [(1, 3)]);
+    }
+
+    #[test]
+    fn no_more_is_taken_than_fits_and_at_least_one_if_anything_does() {
+        let mut queue = Queue::default();
+        (0..10).for_each(|row| queue.push(job(row, "x", 1, None)));
+        let mut room = 25;
+        assert_eq!(rows(queue.take("a", "me", &Ops::All, 64, &mut room)), [0, 1, 2]);
+        assert!(room == 0 && queue.take("a", "me", &Ops::All, 64, &mut room).is_empty());
     }
 }

@@ -16,6 +16,8 @@ pub struct Round {
     pub results: Vec<Reported>,
     /// Jobs that are taken from their agents.
     pub recalls: Vec<Recall>,
+    /// Leases that no agent knows of: whoever asked was gone, or got another answer.
+    pub strays: Vec<String>,
     /// Agents that are gone: tombstones, and what they have is queued again.
     pub burials: Vec<AgentName>,
     /// Whether to look for what has run out: leases, and the patience with agents.
@@ -30,10 +32,11 @@ impl Round {
     /// Whether there is nothing to write.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        let Self { heartbeats, results, recalls, burials, reaps, jobs, grants } = self;
+        let Self { heartbeats, results, recalls, strays, burials, reaps, jobs, grants } = self;
         heartbeats.is_empty()
             && results.is_empty()
             && recalls.is_empty()
+            && strays.is_empty()
             && burials.is_empty()
             && !reaps
             && jobs.is_empty()
@@ -75,6 +78,14 @@ pub struct Reported {
     pub result: Option<Box<RawValue>>,
     /// Why it could not be done.
     pub error: Option<String>,
+}
+
+impl Reported {
+    /// How many bytes it brings.
+    pub(crate) fn size(&self) -> usize {
+        let result = self.result.as_ref().map_or(0, |result| result.get().len());
+        result + self.error.as_ref().map_or(0, String::len)
+    }
 }
 
 /// How a job ended.
@@ -168,6 +179,8 @@ pub enum Submitted {
     Stored,
     /// Something else has its id.
     Conflict,
+    /// It is stored, or was before; whether it is the same could not be found out.
+    Unknown,
 }
 
 /// A lease: queued jobs for one agent.

@@ -58,16 +58,12 @@ impl Moonlighting {
     /// Starts it whenever the node has given its term back, until `stop`.
     pub(crate) async fn follow(self, election: Handle, stop: CancellationToken) {
         let mut leadership = election.leadership();
-        let mut had_term = false;
         while let Some(Ok(())) = stop.run_until_cancelled(leadership.changed()).await {
             let _turn = self.turn.lock().await;
             let has_term = leadership.borrow_and_update().has_term;
-            if let (true, false, Some(agent)) = (had_term, has_term, &self.agent)
-                && !stop.is_cancelled()
-            {
+            if let (false, Some(agent)) = (has_term || stop.is_cancelled(), &self.agent) {
                 agent.resume();
             }
-            had_term = has_term;
         }
     }
 }

@@ -15,12 +15,14 @@ use tokio::sync::Mutex;
 
 use crate::controller::{Controller, Line, Progress};
 
-/// How long a controller may take to make ready.
-const PREPARING: Duration = Duration::from_secs(5);
+/// How long a controller may take to run at all.
+const STARTING: Duration = Duration::from_secs(5);
+/// How long it may take to make ready: a little longer than its takeover.
+const PREPARING: Duration = Duration::from_secs(32);
 /// How long it may take to say that it has heard something.
 const ANSWERING: Duration = Duration::from_secs(2);
-/// How often to look whether it has.
-const LOOK: Duration = Duration::from_millis(200);
+/// How often it is told how its gate stands, changed or not, and looked whether it has answered.
+const LOOK: Duration = Duration::from_millis(500);
 
 /// Lets the controller lead, and watches it.
 pub(crate) struct Principal {
@@ -38,7 +40,7 @@ impl Work for Principal {
         let epoch = term.epoch();
         let line = tokio::select! {
             line = self.controller.running() => line,
-            () = tokio::time::sleep(PREPARING) => None,
+            () = tokio::time::sleep(STARTING) => None,
         };
         let line = line.ok_or("no controller runs on this node")?;
         *self.prepared.lock().await = Some((epoch, Arc::clone(&line)));
@@ -93,9 +95,10 @@ impl Principal {
         let epoch = tenure.term.epoch();
         let (mut progress, mut leadership) = (line.progress(), election.leadership());
         let mut stop_by: Option<BootInstant> = None;
-        let mut unheard = Unheard::default();
+        let (mut unheard, mut told) = (Unheard::default(), Told::default());
         loop {
-            if tell_gate(line, election, epoch) {
+            let standing = standing(election, epoch);
+            if told.is_due(standing) && tell_gate(line, standing, epoch) {
                 unheard.asked(progress.borrow().heard);
             }
             tokio::select! {
@@ -107,7 +110,7 @@ impl Principal {
                     }
                 }
                 () = tenure.stop.cancelled(), if stop_by.is_none() => {
-                    tell_gate(line, election, epoch);
+                    tell_gate(line, self::standing(election, epoch), epoch);
                     line.tell(Charge::Stop { epoch });
                     stop_by = Some(BootInstant::now() + self.grace + ANSWERING);
                 }
@@ -138,9 +141,30 @@ impl Unheard {
     }
 }
 
+/// What the controller was told last, and when.
+#[derive(Default)]
+struct Told(Option<(Option<Standing>, BootInstant)>);
+
+impl Told {
+    /// Whether there is something new to tell, or nothing was told for a while.
+    fn is_due(&mut self, standing: Option<Standing>) -> bool {
+        let now = BootInstant::now();
+        let is_due = self.0.is_none_or(|(told, at)| told != standing || now.since(at) >= LOOK);
+        if is_due {
+            self.0 = Some((standing, now));
+        }
+        is_due
+    }
+}
+
+/// How the gate of this term stands.
+fn standing(election: &Handle, epoch: Epoch) -> Option<Standing> {
+    election.gate().standing().filter(|standing| standing.epoch == epoch)
+}
+
 /// Tells the controller how its gate stands; whether that asks for an answer.
-fn tell_gate(line: &Line, election: &Handle, epoch: Epoch) -> bool {
-    match election.gate().standing().filter(|standing| standing.epoch == epoch) {
+fn tell_gate(line: &Line, standing: Option<Standing>, epoch: Epoch) -> bool {
+    match standing {
         Some(Standing { until, admits_new_work, .. }) => {
             line.tell(Charge::Act { epoch, until: until.as_nanos(), admits_new_work });
             true

@@ -137,6 +137,7 @@ impl Children {
             token_file: term.map(|_| self.token.path()),
             until: until.map(BootInstant::as_nanos),
             grace: self.programs.grace,
+            has_grace_alone: true,
         }
     }
 

@@ -75,6 +75,7 @@ pub fn keep() -> io::Result<()> {
         is_heard: true,
         until: None,
         grace: Duration::ZERO,
+        has_grace_alone: true,
         child: None,
         group: None,
         hold: None,
@@ -93,6 +94,7 @@ struct Keeper {
     is_heard: bool,
     until: Option<BootInstant>,
     grace: Duration,
+    has_grace_alone: bool,
     child: Option<Pid>,
     /// The child's process group, as long as it is our child and the number cannot be another's.
     group: Option<Pid>,
@@ -215,6 +217,9 @@ impl Keeper {
             }
             None => {
                 self.is_heard = false;
+                if !self.has_grace_alone {
+                    self.grace = Duration::ZERO;
+                }
                 self.ask_to_end();
             }
         }
@@ -226,6 +231,7 @@ impl Keeper {
         let (input, hold) = (files.next(), files.next());
         self.hold = hold;
         self.grace = program.grace;
+        self.has_grace_alone = program.has_grace_alone;
         self.token = program.token_file.clone();
         self.until = program.until.map(BootInstant::from_nanos);
         // The order may be old: this process was frozen, or its supervisor.

@@ -63,6 +63,8 @@ pub struct Program {
     pub until: Option<u64>,
     /// How long it has between being asked and being made to end.
     pub grace: Duration,
+    /// Whether it has that grace, too, when the supervisor is gone.
+    pub has_grace_alone: bool,
 }
 
 /// What a keeper tells.

@@ -78,7 +78,8 @@ async fn stand_by(nursery: Nursery, program: Program, mut asked: mpsc::Unbounded
                 Some(Ask::Resume) => is_wanted = true,
                 None => return end(kept.take(), &How::Asked).await,
             },
-            () = over(&mut kept), if is_wanted => end(kept.take(), &How::Asked).await,
+            // Whoever it left behind must not keep a promotion waiting.
+            () = over(&mut kept), if is_wanted => end(kept.take(), &How::Killed).await,
         }
     }
 }

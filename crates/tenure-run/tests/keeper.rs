@@ -44,6 +44,7 @@ impl Scene {
             has_own_group: true,
             folder: Some(self.folder.path().to_owned()),
             token_file: None,
+            has_grace_alone: true,
             until: None,
             grace: GRACE,
         }

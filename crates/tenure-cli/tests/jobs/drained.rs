@@ -41,7 +41,8 @@ async fn a_draining_leader_takes_results_and_nothing_else(cluster: &mut Cluster)
     assert_eq!(waited.error(), (409, "NOT_LEADER".to_owned()), "who waits goes elsewhere");
     for (method, path) in MUTATING.into_iter().filter(|(_, path)| *path != "/v1/results") {
         let url = format!("{}{path}", cluster.places[leader].url);
-        let body = json!({"op": "echo", "agent": "a", "name": "a", "job_id": "in-flight"});
+        // Before anything of it is looked at.
+        let body = json!({"leader_epoch": "not even a number"});
         let refused = cluster.send(method.parse().unwrap(), &url, Some(body)).await.unwrap();
         assert_eq!(refused.error(), (409, "NOT_LEADER".to_owned()), "{path}");
         let body = refused.json();

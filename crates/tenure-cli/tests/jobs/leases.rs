@@ -92,6 +92,12 @@ async fn wrong_requests_are_refused_by_name(cluster: &mut Cluster) {
         ("/v1/results", json!({"lease_id": lease, "results": []}), 400, "INVALID_REQUEST"),
         ("/v1/agents/heartbeat", json!({"labels": {}}), 422, "MISSING_FIELD"),
         ("/v1/agents/heartbeat", json!({"name": "a", "labels": 1}), 400, "INVALID_REQUEST"),
+        (
+            "/v1/agents/heartbeat",
+            json!({"name": "a", "metrics": "x".repeat(20_000)}),
+            413,
+            "TOO_LARGE",
+        ),
     ];
     for (path, body, status, error) in refusals {
         let shown = body.to_string().chars().take(80).collect::<String>();

@@ -15,3 +15,4 @@ mod python;
 mod settings;
 mod standby;
 mod transitions;
+mod unanswered;

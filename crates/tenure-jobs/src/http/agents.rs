@@ -93,10 +93,10 @@ fn heartbeat(body: HeartbeatBody) -> Result<Heartbeat, ApiError> {
     Ok(Heartbeat {
         namespace: read::namespace(known.unwrap_or_default().namespace)?,
         name: read::required_name("name", body.name)?,
-        labels: read::value("labels", body.labels)?,
-        capabilities: read::value("capabilities", body.capabilities)?,
-        worker_profile: read::value("worker_profile", body.worker_profile)?,
-        metrics: read::value("metrics", body.metrics)?,
+        labels: read::small_value("labels", body.labels)?,
+        capabilities: read::small_value("capabilities", body.capabilities)?,
+        worker_profile: read::small_value("worker_profile", body.worker_profile)?,
+        metrics: read::small_value("metrics", body.metrics)?,
         leases: body.leases.map(leases).transpose()?,
     })
 }

@@ -158,7 +158,7 @@ impl ApiError {
         Self::other(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", message)
     }
 
-    fn unavailable() -> Self {
+    pub(super) fn unavailable() -> Self {
         let message = "the database does not answer";
         Self::other(StatusCode::SERVICE_UNAVAILABLE, "UNAVAILABLE", message)
     }

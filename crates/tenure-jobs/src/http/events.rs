@@ -162,8 +162,10 @@ async fn next(mut follower: Follower) -> Option<(Sent, Follower)> {
             return Some((told(&event), follower));
         }
         match follower.look().await {
-            Ok(true) => {}
-            Ok(false) => {
+            Ok(Look::Some) => {}
+            // Whoever comes again is told what it missed.
+            Ok(Look::Forgotten) => return None,
+            Ok(Look::Nothing) => {
                 follower.news.changed().await.ok()?;
                 tokio::time::sleep(REST).await;
             }
@@ -176,19 +178,30 @@ async fn next(mut follower: Follower) -> Option<(Sent, Follower)> {
     }
 }
 
+/// What was there.
+enum Look {
+    Some,
+    Nothing,
+    /// What comes next is kept no more: this one was too slow.
+    Forgotten,
+}
+
 impl Follower {
-    /// Reads what comes next; whether there was anything to read.
-    async fn look(&mut self) -> Result<bool, crate::store::StoreError> {
+    /// Reads what comes next.
+    async fn look(&mut self) -> Result<Look, crate::store::StoreError> {
         self.news.mark_unchanged();
         let store = &self.api.controller.store;
-        let Span { last, .. } = store.span().await?;
+        let Span { first, last } = store.span().await?;
         if last <= self.position {
-            return Ok(false);
+            return Ok(Look::Nothing);
+        }
+        if first - 1 > self.position {
+            return Ok(Look::Forgotten);
         }
         let up_to = last.min(self.position + WINDOW);
         self.ready.extend(store.events(&self.namespace, self.position, up_to).await?);
         self.position = up_to;
-        Ok(true)
+        Ok(Look::Some)
     }
 }
 

@@ -94,6 +94,7 @@ pub(crate) async fn submit(
     match submitted.map_err(|why: Refusal| ApiError::of_refusal(why, &api.controller.stand))? {
         Submitted::Stored => Ok(Json(SubmittedBody { ok: true, job_id })),
         Submitted::Conflict => Err(ApiError::conflict(&job_id)),
+        Submitted::Unknown => Err(ApiError::unavailable()),
     }
 }
 

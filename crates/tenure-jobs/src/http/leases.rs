@@ -158,6 +158,7 @@ fn ops(capabilities: Option<Capabilities>) -> Result<Ops, ApiError> {
     if ops.len() > MOST_OPS {
         return Err(ApiError::invalid(format!("capabilities name more than {MOST_OPS} ops")));
     }
+    ops = ops.into_iter().map(|op| read::name("an op", op)).collect::<Result<_, _>>()?;
     ops.sort_unstable();
     ops.dedup();
     Ok(Ops::These(Arc::from(ops)))

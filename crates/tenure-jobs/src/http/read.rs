@@ -13,10 +13,10 @@ use serde_json::value::RawValue;
 use tenure::Epoch;
 
 use super::{
-    Api, LARGEST_REQUEST, LARGEST_VALUE,
+    Api, LARGEST_REQUEST, LARGEST_SMALL_VALUE, LARGEST_VALUE,
     error::{ApiError, Stale, StaleFields},
 };
-use crate::job::DEFAULT_NAMESPACE;
+use crate::{controller::Controller, job::DEFAULT_NAMESPACE};
 
 /// The longest name of anything, in characters.
 const LONGEST_NAME: usize = 200;
@@ -28,8 +28,18 @@ pub(super) type Name = Result<Path<String>, PathRejection>;
 
 /// Whoever changes something must ask the leader: what it sent is not even looked at elsewhere. The leader's term.
 pub(super) fn require_leader(api: &Api) -> Result<Epoch, ApiError> {
-    let controller = &api.controller;
-    controller.desk.epoch().ok_or_else(|| ApiError::not_leader(&controller.stand))
+    require_role(api, &["LEADER"])
+}
+
+/// Whoever reports may ask a leader that hands over, too.
+pub(super) fn require_term(api: &Api) -> Result<Epoch, ApiError> {
+    require_role(api, &["LEADER", "DRAINING"])
+}
+
+fn require_role(api: &Api, roles: &[&str]) -> Result<Epoch, ApiError> {
+    let Controller { desk, stand, .. } = &api.controller;
+    let term = desk.epoch().filter(|_| roles.contains(&stand.role().role));
+    term.ok_or_else(|| ApiError::not_leader(stand))
 }
 
 /// What is named must be the leader's term.
@@ -92,8 +102,24 @@ pub(super) fn namespace(given: Option<String>) -> Result<String, ApiError> {
 
 /// A value that is kept as it was sent; what was not sent is `null`.
 pub(super) fn value(what: &str, given: Option<Box<RawValue>>) -> Result<Box<RawValue>, ApiError> {
+    value_up_to(LARGEST_VALUE, what, given)
+}
+
+/// The same, for what is written again and again.
+pub(super) fn small_value(
+    what: &str,
+    given: Option<Box<RawValue>>,
+) -> Result<Box<RawValue>, ApiError> {
+    value_up_to(LARGEST_SMALL_VALUE, what, given)
+}
+
+fn value_up_to(
+    largest: usize,
+    what: &str,
+    given: Option<Box<RawValue>>,
+) -> Result<Box<RawValue>, ApiError> {
     let value = given.unwrap_or_else(|| RawValue::NULL.to_owned());
-    match value.get().len() <= LARGEST_VALUE {
+    match value.get().len() <= largest {
         true => Ok(value),
         false => Err(ApiError::too_large(what)),
     }

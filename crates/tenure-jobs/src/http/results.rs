@@ -110,7 +110,7 @@ enum Refused {
     )
 )]
 pub(crate) async fn report(State(api): Shared, body: Body) -> Result<Response, ApiError> {
-    let term = read::require_leader(&api)?;
+    let term = read::require_term(&api)?;
     let mut body: ReportBody = read::object(body)?;
     read::require_epoch(&api, body.leader_epoch, term)?;
     let many = body.results.take();

@@ -19,7 +19,7 @@ use crate::{
     job::HIGHEST_PRIORITY,
     observe::Metrics,
     queue::Queue,
-    round::{Recall, Verdict, Written},
+    round::{Verdict, Written},
     store::{Store, StoreError},
 };
 
@@ -90,10 +90,13 @@ pub(super) struct Clerk {
     later: VecDeque<Request>,
     /// Heartbeats, which are in no hurry.
     beats: Beats,
-    orphans: Vec<Recall>,
+    /// Leases that no agent knows of.
+    strays: Vec<String>,
     /// Whether something has run out.
     reaps: bool,
     loading: Option<Loading>,
+    /// Whether a round may still be written that was given up.
+    is_in_doubt: bool,
     is_draining: bool,
 }
 
@@ -116,9 +119,10 @@ impl Clerk {
             waiting: Waiting::default(),
             later: VecDeque::new(),
             beats: Beats::default(),
-            orphans: Vec::new(),
+            strays: Vec::new(),
             reaps: true,
             loading: Some(Loading::START),
+            is_in_doubt: false,
             is_draining: false,
         }
     }
@@ -147,9 +151,7 @@ impl Clerk {
             Over::Fenced => Refusal::Fenced(self.term.epoch()),
             Over::Drained => Refusal::NotLeader,
         };
-        self.waiting.refuse(why);
-        let waiting = self.later.drain(..).chain(self.beats.take());
-        waiting.for_each(|request| refuse(request, why));
+        self.refuse_all(why);
         refuse_all(requests, why).await;
         self.metrics.queued.set(0);
         self.metrics.waiting.set(0);
@@ -192,7 +194,7 @@ impl Clerk {
     fn has_work(&self) -> bool {
         self.reaps
             || !self.later.is_empty()
-            || !self.orphans.is_empty()
+            || !self.strays.is_empty()
             || (self.loading.is_some() && !self.is_draining)
     }
 
@@ -243,13 +245,14 @@ impl Clerk {
 
     async fn round(&mut self) -> Result<(), Over> {
         self.waiting.dismiss(Instant::now());
-        let gathering = self.gather();
-        if gathering.round.is_empty() {
+        if self.gate.standing().is_none_or(|standing| standing.epoch != self.term.epoch()) {
+            self.refuse_all(Refusal::NotLeader);
+            // It may open again, or the term ends.
+            tokio::time::sleep(DRAIN_LOOKS).await;
             return Ok(());
         }
-        if self.gate.ensure_epoch(self.term.epoch()).is_err() {
-            gathering.refuse(Refusal::NotLeader);
-            self.waiting.refuse(Refusal::NotLeader);
+        let gathering = self.gather();
+        if gathering.round.is_empty() {
             return Ok(());
         }
         self.metrics.rounds.inc();
@@ -259,17 +262,31 @@ impl Clerk {
                 self.finish(gathering, written);
                 Ok(())
             }
-            Err(error) => self.give_up(gathering, &error),
+            Err(error) => {
+                self.give_up(gathering, &error)?;
+                tokio::time::sleep(PAUSE).await;
+                Ok(())
+            }
         }
+    }
+
+    /// Sends everybody away who waits for something.
+    fn refuse_all(&mut self, why: Refusal) {
+        self.waiting.refuse(why);
+        let asked = self.later.drain(..).chain(self.beats.take());
+        asked.for_each(|request| refuse(request, why));
     }
 
     fn gather(&mut self) -> Gathering {
         let mut gathering = Gathering::default();
         gathering.round.reaps = std::mem::take(&mut self.reaps) && !self.is_draining;
-        gathering.recall(std::mem::take(&mut self.orphans));
-        for (waiter, jobs) in self.waiting.serve(&mut self.queue) {
+        gathering.round.strays = std::mem::take(&mut self.strays);
+        let before = gathering.room();
+        let mut room = before;
+        for (waiter, jobs) in self.waiting.serve(&mut self.queue, &mut room) {
             gathering.grant(waiter, jobs);
         }
+        gathering.took(before - room);
         for request in std::mem::take(&mut self.later) {
             self.take_in(request, &mut gathering);
         }
@@ -286,9 +303,14 @@ impl Clerk {
             request if self.is_draining && !matches!(request, Request::Report(..)) => {
                 refuse(request, Refusal::NotLeader);
             }
+            // There may be jobs for it that have no room in this round.
+            Request::Lease(..) if gathering.room() == 0 => self.later.push_back(request),
             Request::Lease(asked, reply) => {
                 let waiter = Waiter::new(asked, reply);
-                let jobs = waiter.pick(&mut self.queue);
+                let before = gathering.room();
+                let mut room = before;
+                let jobs = waiter.pick(&mut self.queue, &mut room);
+                gathering.took(before - room);
                 match jobs.is_empty() {
                     true => self.wait(waiter),
                     false => gathering.grant(waiter, jobs),
@@ -313,9 +335,13 @@ impl Clerk {
     fn finish(&mut self, gathering: Gathering, mut written: Written) {
         self.count(&written);
         std::mem::take(&mut written.queued).into_iter().for_each(|job| self.queue.push(job));
-        let Leftover { unserved, orphans, misqueued } = gathering.answer(&mut written);
+        let Leftover { unserved, strays, misqueued } = gathering.answer(&mut written);
         unserved.into_iter().for_each(|waiter| self.wait(waiter));
-        self.orphans = orphans;
+        self.strays.extend(strays);
+        // Whoever writes has waited for whatever was given up: only now all of it can be read.
+        if std::mem::take(&mut self.is_in_doubt) {
+            self.loading = Some(Loading::START);
+        }
         self.metrics.misqueued.inc_by(misqueued as u64);
     }
 
@@ -337,9 +363,10 @@ impl Clerk {
             gathering.refuse(Refusal::Fenced(*epoch));
             return Err(Over::Fenced);
         }
+        self.strays.extend(gathering.would_be_strays());
         gathering.refuse(Refusal::Unavailable);
         self.queue = Queue::default();
-        self.loading = Some(Loading::START);
+        (self.loading, self.is_in_doubt, self.reaps) = (Some(Loading::START), true, true);
         Ok(())
     }
 

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     agent::Heartbeat,
     job::{JobEpoch, NewJob, Row},
-    round::{Grant, Recall, Reported, Round, Submitted, Verdict, Written},
+    round::{Grant, Reported, Round, Submitted, Verdict, Written},
 };
 
 /// How many bytes of payloads and results are written together: nobody waits long behind them.
@@ -40,8 +40,8 @@ pub(super) struct Gathering {
 pub(super) struct Leftover {
     /// Agents that got nothing after all.
     pub unserved: Vec<Waiter>,
-    /// Jobs whose agent was gone before it got them.
-    pub orphans: Vec<Recall>,
+    /// Leases whose agent was gone before it got them.
+    pub strays: Vec<String>,
     /// How many jobs the database did not hand over.
     pub misqueued: usize,
 }
@@ -94,8 +94,7 @@ impl Gathering {
             return Some(Request::Report(results, reply));
         }
         self.reported.extend(results.iter().map(|one| one.job_id.clone()));
-        let sizes = results.iter().filter_map(|one| one.result.as_ref());
-        self.bytes += sizes.map(|result| result.get().len()).sum::<usize>();
+        self.bytes += results.iter().map(Reported::size).sum::<usize>();
         self.reports.push((results.len(), reply));
         self.round.results.extend(results);
         None
@@ -103,6 +102,7 @@ impl Gathering {
 
     /// The last word of an agent counts.
     fn hear(&mut self, heartbeat: Heartbeat, reply: Reply<()>) {
+        self.bytes += heartbeat.size();
         let name = (heartbeat.namespace.clone(), heartbeat.name.clone());
         match self.heard.get(&name) {
             Some(&place) => self.round.heartbeats[place] = heartbeat,
@@ -114,9 +114,20 @@ impl Gathering {
         self.others.push(reply);
     }
 
-    /// Jobs that nobody waits for any more.
-    pub(super) fn recall(&mut self, orphans: Vec<Recall>) {
-        self.round.recalls.extend(orphans);
+    /// How many bytes there is room for.
+    pub(super) fn room(&self) -> usize {
+        LARGEST.saturating_sub(self.bytes)
+    }
+
+    /// Leases that no agent knows of if this was written: those that it would have granted, and the strays it took.
+    pub(super) fn would_be_strays(&self) -> Vec<String> {
+        let granted = self.round.grants.iter().map(|grant| grant.lease_id.clone());
+        granted.chain(self.round.strays.iter().cloned()).collect()
+    }
+
+    /// So much of the room is taken.
+    pub(super) fn took(&mut self, bytes: usize) {
+        self.bytes += bytes;
     }
 
     /// Hands these jobs to an agent.
@@ -149,11 +160,7 @@ impl Gathering {
             }
             let leased = Leased { lease_id: grant.lease_id, tasks };
             if let Err(Ok(leased)) = waiter.reply.send(Ok(leased)) {
-                leftover.orphans.extend(leased.tasks.into_iter().map(|task| Recall {
-                    namespace: grant.namespace.clone(),
-                    job_id: task.job_id,
-                    reason: "the agent was gone".to_owned(),
-                }));
+                leftover.strays.push(leased.lease_id);
             }
         }
         leftover

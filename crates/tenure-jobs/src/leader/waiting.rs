@@ -24,14 +24,14 @@ impl Waiter {
         Self { asked, reply, until }
     }
 
-    /// What there is for it now.
-    pub(super) fn pick(&self, queue: &mut Queue) -> Vec<(Row, JobEpoch)> {
+    /// What there is for it now, in what is left of `room`.
+    pub(super) fn pick(&self, queue: &mut Queue, room: &mut usize) -> Vec<(Row, JobEpoch)> {
         // Whoever is gone gets nothing that another could have.
         if self.reply.is_closed() {
             return Vec::new();
         }
         let LeaseAsked { namespace, agent, ops, most, .. } = &self.asked;
-        queue.take(namespace, agent, ops, *most)
+        queue.take(namespace, agent, ops, *most, room)
     }
 
     /// There was nothing in time.
@@ -78,13 +78,17 @@ impl Waiting {
     }
 
     /// Those for whom there is something, with it.
-    pub(super) fn serve(&mut self, queue: &mut Queue) -> Vec<(Waiter, Vec<(Row, JobEpoch)>)> {
+    pub(super) fn serve(
+        &mut self,
+        queue: &mut Queue,
+        room: &mut usize,
+    ) -> Vec<(Waiter, Vec<(Row, JobEpoch)>)> {
         let mut served = Vec::new();
         if queue.is_empty() {
             return served;
         }
         for waiter in std::mem::take(&mut self.waiters) {
-            let picked = waiter.pick(queue);
+            let picked = waiter.pick(queue, room);
             match picked.is_empty() {
                 true => self.waiters.push_back(waiter),
                 false => served.push((waiter, picked)),

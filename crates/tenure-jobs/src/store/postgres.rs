@@ -34,6 +34,9 @@ const READERS: usize = 4;
 /// make the planner read them all.
 const FEW_ROWS: &str =
     "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
+/// A takeover touches every open lease, and takes as long as there are such; nobody waits for it but this node.
+const TAKEOVER: Duration = Duration::from_secs(30);
+const PATIENT: &str = "SET LOCAL statement_timeout = '30s'";
 const LISTEN: &str = "LISTEN tenure_job_events";
 
 /// How long calls may take.
@@ -50,6 +53,8 @@ pub struct Limits {
 pub struct PostgresStore {
     url: PostgresUrl,
     readers: Pool,
+    /// What the leader reads: clients never stand in its way.
+    leader: Pool,
     /// The leader's: one round at a time.
     writer: Pool,
     limits: Limits,
@@ -70,8 +75,9 @@ impl PostgresStore {
             )
         };
         let readers = Pool::to(url.clone(), READERS, &settings(limits.read));
+        let leader = Pool::to(url.clone(), 1, &settings(limits.read));
         let writer = Pool::to(url.clone(), 1, &settings(limits.write));
-        Self { url, readers, writer, limits, patience }
+        Self { url, readers, leader, writer, limits, patience }
     }
 
     async fn read(
@@ -79,20 +85,30 @@ impl PostgresStore {
         sql: &'static str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Vec<Line>, StoreError> {
+        self.ask(&self.readers, sql, parameters).await
+    }
+
+    async fn ask(
+        &self,
+        pool: &Pool,
+        sql: &'static str,
+        parameters: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Line>, StoreError> {
         let deadline = Deadline::after(self.limits.read);
-        let mut session = self.readers.take(deadline).await?;
+        let mut session = pool.take(deadline).await?;
         let statement = deadline.run(session.prepared(sql)).await?;
         let rows = deadline.run(session.query(&statement, parameters)).await?;
         session.put_back();
         Ok(rows)
     }
 
-    async fn read_one(
+    async fn ask_one(
         &self,
+        pool: &Pool,
         sql: &'static str,
         parameters: &[&(dyn ToSql + Sync)],
     ) -> Result<Line, StoreError> {
-        let rows = self.read(sql, parameters).await?;
+        let rows = self.ask(pool, sql, parameters).await?;
         rows.into_iter().next().ok_or_else(|| super::columns::unreadable("no row"))
     }
 
@@ -105,14 +121,14 @@ impl PostgresStore {
     /// What is still to be known of jobs that were not stored now.
     async fn contents(&self, names: &[(&str, &str)]) -> Result<Vec<Line>, StoreError> {
         let (namespaces, ids): (Vec<_>, Vec<_>) = names.iter().copied().unzip();
-        self.read(sql::CONTENTS, &[&namespaces, &ids]).await
+        self.ask(&self.leader, sql::CONTENTS, &[&namespaces, &ids]).await
     }
 }
 
 #[async_trait]
 impl Store for PostgresStore {
     async fn take_over(&self, term: &Term, takeover: &Takeover) -> Result<(), StoreError> {
-        let deadline = Deadline::after(self.limits.write);
+        let deadline = Deadline::after(TAKEOVER);
         let (mut session, prepared) = self.writer(deadline).await?;
         let (epoch, scope, leader) =
             (term.epoch().get(), term.scope().as_str(), term.holder().as_str());
@@ -121,6 +137,7 @@ impl Store for PostgresStore {
             takeover.dead_agent.iter().map(|name| (None, name.as_str())).unzip();
         let written = async {
             let transaction = fence::begin(&mut session, term).await?;
+            transaction.batch_execute(PATIENT).await?;
             let line = transaction.query_one(&prepared.begin, &[]).await?;
             refuse_other(line.get("scope"), term)?;
             let url = &takeover.leader_url;
@@ -150,12 +167,12 @@ impl Store for PostgresStore {
         above: Row,
         most: i64,
     ) -> Result<Vec<Queued>, StoreError> {
-        let lines = self.read(sql::QUEUED, &[&priority, &above, &most]).await?;
+        let lines = self.ask(&self.leader, sql::QUEUED, &[&priority, &above, &most]).await?;
         Ok(lines.iter().map(rows::queued).collect())
     }
 
     async fn open_leases(&self) -> Result<i64, StoreError> {
-        Ok(self.read_one(sql::OPEN, &[]).await?.get("open"))
+        Ok(self.ask_one(&self.leader, sql::OPEN, &[]).await?.get("open"))
     }
 
     async fn has_run_out(&self) -> Result<bool, StoreError> {
@@ -164,7 +181,7 @@ impl Store for PostgresStore {
         let (stale, tombstoned, forgotten) =
             (millis(stale_after), millis(tombstone_after), millis(forget_after));
         let parameters: [&(dyn ToSql + Sync); 4] = [&stale, &tombstoned, &forgotten, &events_kept];
-        Ok(self.read_one(sql::RUN_OUT, &parameters).await?.get("has_run_out"))
+        Ok(self.ask_one(&self.leader, sql::RUN_OUT, &parameters).await?.get("has_run_out"))
     }
 
     async fn job(&self, namespace: &str, job_id: &str) -> Result<Option<JobView>, StoreError> {
@@ -191,7 +208,7 @@ impl Store for PostgresStore {
     }
 
     async fn span(&self) -> Result<Span, StoreError> {
-        let line = self.read_one(sql::STAND, &[]).await?;
+        let line = self.ask_one(&self.readers, sql::STAND, &[]).await?;
         let last: i64 = line.get("last");
         Ok(Span { first: line.get::<_, Option<i64>>("first").unwrap_or(last + 1), last })
     }

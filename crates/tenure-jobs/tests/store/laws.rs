@@ -51,6 +51,7 @@ macro_rules! every_law {
             taking_back {
                 a_job_that_is_recalled_is_queued_under_the_next_epoch,
                 what_is_not_leased_is_not_taken_back,
+                a_stray_lease_is_taken_back_and_no_other,
                 a_recall_is_for_one_namespace,
                 a_burial_takes_back_all_that_the_agent_has,
                 a_burial_leaves_an_agent_of_that_name_elsewhere_alone,

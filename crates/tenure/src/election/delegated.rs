@@ -24,6 +24,7 @@ use tokio::{
     runtime,
     sync::{broadcast, mpsc, watch},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{Handle, Leadership, Role, Wish, Work, driver::Shared, work::Workers};
 use crate::{
@@ -136,11 +137,12 @@ impl Delegate {
         self.handle.clone()
     }
 
-    /// Leads as it is told, until there is nobody who tells; then the work is stopped, and awaited.
+    /// Leads as it is told, until there is nobody who tells, or `stop`; then the work is stopped, and awaited.
     pub async fn run(
         mut self,
         mut charges: mpsc::UnboundedReceiver<Charge>,
         accounts: mpsc::UnboundedSender<Account>,
+        stop: CancellationToken,
     ) {
         let (events, mut told) = mpsc::unbounded_channel();
         let work = Arc::clone(&self.work);
@@ -149,6 +151,7 @@ impl Delegate {
         loop {
             tokio::select! {
                 biased;
+                () = stop.cancelled() => break,
                 charge = charges.recv() => match charge {
                     Some(charge) => {
                         is_working |= matches!(charge, Charge::Prepare { .. });

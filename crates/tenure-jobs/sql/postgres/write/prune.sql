@@ -1,3 +1,6 @@
--- Forgets old events. $1 bigint: how many stay.
+-- Forgets old events, so many at a time that nobody waits long. $1 bigint: how many stay.
 DELETE FROM public.tenure_job_events
-WHERE event_number <= (SELECT c.event_number - $1::bigint FROM public.tenure_job_changes AS c)
+WHERE event_number <= least(
+    (SELECT c.event_number - $1::bigint FROM public.tenure_job_changes AS c),
+    (SELECT min(e.event_number) + 20000 FROM public.tenure_job_events AS e)
+)

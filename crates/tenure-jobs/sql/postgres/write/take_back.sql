@@ -16,11 +16,12 @@ WITH moment AS MATERIALIZED (
     FROM chosen
     WHERE j.row_number = chosen.row_number
     RETURNING j.row_number, j.namespace, j.job_id, j.op, j.priority, j.pinned_agent, j.job_epoch,
-              chosen.agent, chosen.reason
+              octet_length(j.payload) AS bytes, chosen.agent, chosen.reason
 ), told AS MATERIALIZED (
     SELECT back.row_number AS place, back.namespace, 'job.expired' AS kind, back.job_id, back.job_epoch, back.agent,
            back.reason AS detail
     FROM back
 ), {tell}
-SELECT back.row_number, back.namespace, back.op, back.priority, back.pinned_agent, back.job_epoch
+SELECT back.row_number, back.namespace, back.op, back.priority, back.pinned_agent, back.job_epoch,
+       back.bytes
 FROM back CROSS JOIN news

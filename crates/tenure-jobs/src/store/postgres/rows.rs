@@ -52,6 +52,7 @@ pub(super) fn queued(row: &Row) -> Queued {
         priority: row.get("priority"),
         pinned_agent: row.get("pinned_agent"),
         job_epoch: row.get("job_epoch"),
+        bytes: row.get::<_, i32>("bytes").unsigned_abs(),
     }
 }
 

@@ -40,6 +40,7 @@ static AGE: LazyLock<String> = LazyLock::new(|| telling(write!("age")));
 static BURY: LazyLock<String> = LazyLock::new(|| telling(write!("bury")));
 static RECALL_EXPIRED: LazyLock<String> = LazyLock::new(|| recall(write!("take_back/expired")));
 static RECALL_JOBS: LazyLock<String> = LazyLock::new(|| recall(write!("take_back/jobs")));
+static RECALL_LEASES: LazyLock<String> = LazyLock::new(|| recall(write!("take_back/leases")));
 static RECALL_AGENTS: LazyLock<String> = LazyLock::new(|| recall(write!("take_back/agents")));
 
 fn telling(statement: &str) -> String {
@@ -58,6 +59,7 @@ pub(super) struct Prepared {
     pub hear: Statement,
     pub record: Statement,
     pub recall_jobs: Statement,
+    pub recall_leases: Statement,
     pub recall_agents: Statement,
     pub recall_expired: Statement,
     pub bury: Statement,
@@ -77,6 +79,7 @@ impl Prepared {
             hear: session.prepared(write!("hear")).await?,
             record: session.prepared(&RECORD).await?,
             recall_jobs: session.prepared(&RECALL_JOBS).await?,
+            recall_leases: session.prepared(&RECALL_LEASES).await?,
             recall_agents: session.prepared(&RECALL_AGENTS).await?,
             recall_expired: session.prepared(&RECALL_EXPIRED).await?,
             bury: session.prepared(&BURY).await?,

@@ -26,7 +26,7 @@ type Parameters<'p> = Vec<&'p (dyn ToSql + Sync)>;
 /// What each statement answered, in the order of the round.
 struct Answers {
     recorded: Vec<Line>,
-    taken_back: [Vec<Line>; 3],
+    taken_back: [Vec<Line>; 4],
     buried: Vec<Line>,
     submitted: Vec<Line>,
     granted: Vec<Line>,
@@ -45,7 +45,7 @@ pub(super) async fn write(
     };
     let answers = deadline.run(sent).await??;
     session.put_back();
-    let (submitted, mut newly_queued) = submitted(store, &round.jobs, &answers.submitted).await?;
+    let (submitted, mut newly_queued) = submitted(store, &round.jobs, &answers.submitted).await;
     newly_queued.extend(answers.taken_back.iter().flatten().map(queued));
     Ok(Written {
         verdicts: verdicts(round.results.len(), &answers.recorded)?,
@@ -75,29 +75,46 @@ async fn send(
     let [stale, tombstoned, forgotten] = silences.map(millis);
     let why = "the agent was deleted";
     let (begun, reaps) = (Vec::new(), round.reaps);
-    let (_, _, recorded, by_name, buried, by_agent, expired, _, _, submitted, granted) = try_join!(
-        when(true, client, &prepared.begin, begun),
-        when(
-            !round.heartbeats.is_empty(),
-            client,
-            &prepared.hear,
-            heard.parameters(&epoch, &lease)
-        ),
-        when(!round.results.is_empty(), client, &prepared.record, results.parameters(&epoch)),
-        when(!round.recalls.is_empty(), client, &prepared.recall_jobs, recalls.parameters(&epoch)),
-        when(!round.burials.is_empty(), client, &prepared.bury, burials.parameters(&epoch)),
-        when(!round.burials.is_empty(), client, &prepared.recall_agents, {
-            let mut parameters = burials.parameters(&epoch);
-            parameters.push(&why);
-            parameters
-        }),
-        when(reaps, client, &prepared.recall_expired, vec![&epoch]),
-        when(reaps, client, &prepared.age, vec![&epoch, &stale, &tombstoned, &forgotten]),
-        when(reaps, client, &prepared.prune, vec![&patience.events_kept]),
-        when(!round.jobs.is_empty(), client, &prepared.submit, jobs.parameters(&epoch)),
-        when(!round.grants.is_empty(), client, &prepared.grant, grants.parameters(&epoch, &lease)),
-    )?;
-    let taken_back = [by_name, by_agent, expired];
+    let (_, _, recorded, by_name, by_lease, buried, by_agent, expired, _, _, submitted, granted) =
+        try_join!(
+            when(true, client, &prepared.begin, begun),
+            when(
+                !round.heartbeats.is_empty(),
+                client,
+                &prepared.hear,
+                heard.parameters(&epoch, &lease)
+            ),
+            when(!round.results.is_empty(), client, &prepared.record, results.parameters(&epoch)),
+            when(
+                !round.recalls.is_empty(),
+                client,
+                &prepared.recall_jobs,
+                recalls.parameters(&epoch)
+            ),
+            when(
+                !round.strays.is_empty(),
+                client,
+                &prepared.recall_leases,
+                vec![&epoch, &round.strays]
+            ),
+            when(!round.burials.is_empty(), client, &prepared.bury, burials.parameters(&epoch)),
+            when(!round.burials.is_empty(), client, &prepared.recall_agents, {
+                let mut parameters = burials.parameters(&epoch);
+                parameters.push(&why);
+                parameters
+            }),
+            when(reaps, client, &prepared.recall_expired, vec![&epoch]),
+            when(reaps, client, &prepared.age, vec![&epoch, &stale, &tombstoned, &forgotten]),
+            when(reaps, client, &prepared.prune, vec![&patience.events_kept]),
+            when(!round.jobs.is_empty(), client, &prepared.submit, jobs.parameters(&epoch)),
+            when(
+                !round.grants.is_empty(),
+                client,
+                &prepared.grant,
+                grants.parameters(&epoch, &lease)
+            ),
+        )?;
+    let taken_back = [by_name, by_lease, by_agent, expired];
     Ok(Answers { recorded, taken_back, buried, submitted, granted })
 }
 
@@ -143,7 +160,7 @@ async fn submitted(
     store: &PostgresStore,
     jobs: &[NewJob],
     lines: &[Line],
-) -> Result<(Vec<Submitted>, Vec<Queued>), StoreError> {
+) -> (Vec<Submitted>, Vec<Queued>) {
     let new: HashMap<(&str, &str), i64> = lines
         .iter()
         .map(|line| ((line.get("namespace"), line.get("job_id")), line.get("row_number")))
@@ -154,20 +171,26 @@ async fn submitted(
         .map(|job| (job.namespace.as_str(), job.job_id.as_str()))
         .filter(|name| !new.contains_key(name))
         .collect();
-    let mut known: HashMap<(String, String), Vec<u8>> = HashMap::new();
-    if !old.is_empty() {
-        for line in store.contents(&old).await? {
-            let name = (line.get("namespace"), line.get("job_id"));
-            known.insert(name, line.get("content_hash"));
-        }
-    }
-    let answers =
-        jobs.iter().map(|job| compare(job, known.get(&name(job)).map(Vec::as_slice))).collect();
+    let looked_up = match old.is_empty() {
+        true => Ok(Vec::new()),
+        false => store.contents(&old).await,
+    };
+    // What was written is written, whether or not this can be said.
+    let known: Option<HashMap<(String, String), Vec<u8>>> = looked_up.ok().map(|lines| {
+        let name = |line: &Line| (line.get("namespace"), line.get("job_id"));
+        lines.iter().map(|line| (name(line), line.get("content_hash"))).collect()
+    });
+    let answers = jobs.iter().map(|job| match &known {
+        _ if new.contains_key(&(job.namespace.as_str(), job.job_id.as_str())) => Submitted::Stored,
+        Some(known) => compare(job, known.get(&name(job)).map(Vec::as_slice)),
+        None => Submitted::Unknown,
+    });
+    let answers = answers.collect();
     let queued = jobs.iter().filter_map(|job| {
         let row = *new.get(&(job.namespace.as_str(), job.job_id.as_str()))?;
         Some(Queued::of(job, row))
     });
-    Ok((answers, queued.collect()))
+    (answers, queued.collect())
 }
 
 /// The columns of heartbeats.

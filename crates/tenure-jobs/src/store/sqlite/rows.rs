@@ -39,6 +39,7 @@ pub(super) fn queued(row: &Row<'_>) -> Result<Queued> {
         priority: row.get("priority")?,
         pinned_agent: row.get("pinned_agent")?,
         job_epoch: row.get("job_epoch")?,
+        bytes: row.get("bytes")?,
     })
 }
 

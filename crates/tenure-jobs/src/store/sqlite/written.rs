@@ -114,6 +114,11 @@ impl<'t> Writing<'t> {
             let chosen = self.choose(write!("take_back/job"), name)?;
             written.queued.extend(self.take_back(chosen, &recall.reason)?);
         }
+        for lease_id in &round.strays {
+            let lease = named_params! { ":lease_id": lease_id };
+            let chosen = self.choose(write!("take_back/lease"), lease)?;
+            written.queued.extend(self.take_back(chosen, "the agent was gone")?);
+        }
         for agent in &round.burials {
             if self.age(agent, "tombstoned")? {
                 self.tell(&Told::of(agent, "agent_tombstoned", Some("asked")))?;

@@ -53,6 +53,18 @@ pub async fn what_is_not_leased_is_not_taken_back(backend: &dyn Backend) {
     assert_eq!(scene.everything().await, before);
 }
 
+pub async fn a_stray_lease_is_taken_back_and_no_other(backend: &dyn Backend) {
+    let scene = Scene::begin(backend).await;
+    let at = scene.submit([job("a"), job("b")]).await;
+    scene.grant(grant("stray", "ann", &at[..1])).await;
+    scene.grant(grant("known", "ann", &at[1..])).await;
+    let strays = vec!["stray".to_owned(), "never granted".to_owned()];
+    let written = scene.write(Round { strays, ..Round::default() }).await;
+    assert_eq!(written.queued, [Queued { job_epoch: 2, ..Queued::of(&job("a"), at[0].0) }]);
+    is_back(&scene, "default", "a").await;
+    assert_eq!(scene.job("b").await.state, State::Leased);
+}
+
 pub async fn a_recall_is_for_one_namespace(backend: &dyn Backend) {
     let scene = Scene::begin(backend).await;
     scene.lease(job("a"), "ann").await;

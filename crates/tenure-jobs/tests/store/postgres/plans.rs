@@ -157,6 +157,7 @@ async fn a_leader_reads_no_table_of_jobs_from_end_to_end() {
     let at: Vec<_> = queued.iter().map(|queued| (queued.row, queued.job_epoch)).collect();
     write(Round { grants: vec![grant("lease of 0", "ann", &at)], ..Round::default() }).await;
     let written = write(Round {
+        strays: Vec::new(),
         heartbeats: vec![heartbeat("ann"), heartbeat("bob")],
         results: vec![success("0")],
         recalls: vec![recall("1")],

@@ -1,0 +1,76 @@
+//! A database that does what it is told, and whose answers are lost.
+
+use serde_json::json;
+use tenure_testkit::{
+    eventually_true,
+    proxy::{Direction, Proxy},
+};
+
+use crate::scene::{Cluster, SOON};
+
+/// A controller whose jobs are behind a proxy, and whose lock is not.
+async fn behind_a_proxy(cluster: &mut Cluster) -> Proxy {
+    let url = cluster.db.clone();
+    let port: u16 = url.split(':').next_back().unwrap().split('/').next().unwrap().parse().unwrap();
+    let proxy = Proxy::to(([127, 0, 0, 1], port).into()).await.unwrap();
+    cluster.db = url.replace(&format!(":{port}/"), &format!(":{}/", proxy.port()));
+    cluster.environment.push(("PG_CONN_STRING".to_owned(), url));
+    proxy
+}
+
+async fn count(cluster: &Cluster, asked: &str) -> i64 {
+    let client = cluster.postgres.as_ref().unwrap().connect().await.unwrap();
+    client.query_one(asked, &[]).await.unwrap().get(0)
+}
+
+#[tokio::test]
+async fn a_job_whose_confirmation_was_lost_is_leased_all_the_same() {
+    let cluster = &mut Cluster::on_postgres().await;
+    let proxy = behind_a_proxy(cluster).await;
+    let at = cluster.controllers(1).await;
+    cluster.submit(at, "before", "echo", json!(1)).await.done();
+    proxy.hold(Direction::ToClient);
+    let unanswered = cluster.submit(at, "job", "echo", json!(1)).await;
+    assert_eq!(unanswered.error(), (503, "UNAVAILABLE".to_owned()), "{unanswered:?}");
+    assert_eq!(count(cluster, "SELECT count(*) FROM tenure_jobs WHERE job_id = 'job'").await, 1);
+    proxy.pass();
+    eventually_true("it is confirmed when it is sent again", SOON, async || {
+        cluster.submit(at, "job", "echo", json!(1)).await.status == 200
+    })
+    .await;
+    let mut got = Vec::new();
+    while got.len() < 2 {
+        let lease = cluster.lease(at, "me", 1).await;
+        got.push(lease["tasks"][0]["job_id"].as_str().unwrap().to_owned());
+    }
+    got.sort();
+    assert_eq!(got, ["before", "job"]);
+}
+
+#[tokio::test]
+async fn a_lease_that_no_agent_was_told_of_is_taken_back_at_once() {
+    let cluster = &mut Cluster::on_postgres().await;
+    let proxy = behind_a_proxy(cluster).await;
+    let at = cluster.controllers(1).await;
+    cluster.submit(at, "job", "echo", json!(1)).await.done();
+    proxy.hold(Direction::ToClient);
+    let unanswered = cluster.post(at, "/v1/leases", json!({"agent": "me"})).await;
+    assert_eq!(unanswered.error(), (503, "UNAVAILABLE".to_owned()), "{unanswered:?}");
+    assert_eq!(count(cluster, "SELECT count(*) FROM tenure_jobs WHERE leased_by = 'me'").await, 1);
+    proxy.pass();
+    // Long before the lease of 30 seconds ends, and although the agent that it is in the name of is alive.
+    let lease = async {
+        loop {
+            let asked = json!({"agent": "you", "timeout_ms": 5_000});
+            let leased = cluster.post(at, "/v1/leases", asked).await;
+            if leased.status == 200 {
+                return leased.json();
+            }
+        }
+    };
+    let lease = tokio::select! {
+        lease = lease => lease,
+        () = tokio::time::sleep(SOON) => panic!("nobody gets the job"),
+    };
+    assert_eq!(lease["tasks"][0]["job_epoch"], 2, "{lease}");
+}
