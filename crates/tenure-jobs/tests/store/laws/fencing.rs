@@ -27,7 +27,7 @@ async fn rounds(scene: &Scene<'_>) -> Vec<(&'static str, Round)> {
         ("heartbeats", Round { heartbeats: vec![heartbeat("ann")], ..none() }),
         ("results", Round { results: vec![success("a")], ..none() }),
         ("recalls", Round { recalls: vec![recall("b")], ..none() }),
-        ("strays", Round { strays: vec!["lease".to_owned()], ..none() }),
+        ("strays", Round { strays: vec!["lease of lost".to_owned()], ..none() }),
         ("burials", Round { burials: vec![named("ann"), named("eve")], ..none() }),
         ("reaps", Round { reaps: true, ..none() }),
         ("jobs", Round { jobs: vec![job("new")], ..none() }),
