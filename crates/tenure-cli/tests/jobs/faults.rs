@@ -55,7 +55,7 @@ async fn every_job_ends_once(cluster: &mut Cluster) {
     for _ in 0..2 {
         do_harm(cluster, &mut agents, &mut harm).await;
     }
-    println!("{count} jobs, {harm:?}");
+    println!("{count} jobs (5,000 with TENURE_TEST_FULL=1), {harm:?}");
     all_have_ended(cluster, count).await;
     verify(cluster, count).await;
 }
@@ -121,7 +121,7 @@ async fn freeze(processes: &[Pid]) {
     for pid in processes {
         let _ = kill_process(*pid, Signal::STOP);
     }
-    pause(millis(4_000)).await;
+    pause(millis(8_000)).await;
     for pid in processes {
         let _ = kill_process(*pid, Signal::CONT);
     }

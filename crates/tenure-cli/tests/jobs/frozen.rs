@@ -58,7 +58,7 @@ on_both! {
 async fn a_frozen_leader_wakes_up_as_a_standby_and_records_nothing(cluster: &mut Cluster) {
     let old = cluster.controllers(2).await;
     let lease = cluster.leased(old, "job", "agent").await;
-    cluster.places[old].signal(Signal::STOP);
+    cluster.freeze(old).await;
     let cluster: &Cluster = cluster;
     // It lies in the socket of the one that is frozen.
     let reported = cluster.post(old, "/v1/results", result(&lease, "job", 1));

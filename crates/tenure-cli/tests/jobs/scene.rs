@@ -33,10 +33,8 @@ macro_rules! on_both {
     };
 }
 
-/// How long anything may take that does not depend on a lease.
-pub const SOON: Duration = secs(20);
-/// The lease of all nodes here.
-pub const LEASE: &str = "2s";
+/// How long anything may take, a failover among them.
+pub const SOON: Duration = secs(30);
 
 /// How much of a log is shown.
 const LAST_LINES: usize = 15;
@@ -236,12 +234,21 @@ impl Cluster {
         command
     }
 
+    /// Only who freezes is waited for so long on Postgres, and a write there has a fifth of it.
+    fn lease_time(&self) -> &'static str {
+        match self.postgres {
+            Some(_) => "5s",
+            None => "3s",
+        }
+    }
+
     /// Starts a controller that contends for itself.
     pub fn start_controller(&mut self, at: usize) {
         let place = &self.places[at];
         let port = place.ports[0].number().to_string();
         let mut command = self.command(&format!("log-{}", place.name));
-        command.args(["controller", "--http", &port, "--node-id", &place.name, "--lease", LEASE]);
+        let lease = self.lease_time();
+        command.args(["controller", "--http", &port, "--node-id", &place.name, "--lease", lease]);
         command.args(&self.arguments);
         self.places[at].process = Some(command.spawn().unwrap());
     }
@@ -271,9 +278,10 @@ impl Cluster {
     /// Writes the settings of a node; `more` is put at their end.
     pub fn configure(&mut self, at: usize, more: &str) {
         let place = &self.places[at];
+        let lease = self.lease_time();
         let [http, supervisor] = place.ports.each_ref().map(Port::number);
         let text = format!(
-            "node_id = \"{}\"\n[lock]\nlease = \"{LEASE}\"\n[http]\naddress = \"{supervisor}\"\n\
+            "node_id = \"{}\"\n[lock]\nlease = \"{lease}\"\n[http]\naddress = \"{supervisor}\"\n\
              [controller]\nhttp = \"{http}\"\n{more}",
             place.name
         );
@@ -285,6 +293,25 @@ impl Cluster {
         let mut command = self.command(&format!("log-{name}"));
         command.args(["node", "--config", &format!("{name}.toml")]);
         self.places[at].process = Some(command.spawn().unwrap());
+    }
+
+    /// Freezes a process, but not inside a write to a file: there it would keep the file's lock, and nobody could lead.
+    pub async fn freeze(&self, at: usize) {
+        let is_frozen_well = || {
+            self.places[at].signal(Signal::STOP);
+            let is_free = self.postgres.is_some() || self.file_is_free();
+            if !is_free {
+                self.places[at].signal(Signal::CONT);
+            }
+            std::future::ready(is_free)
+        };
+        eventually_true("it is frozen", SOON, is_frozen_well).await;
+    }
+
+    fn file_is_free(&self) -> bool {
+        let file = rusqlite::Connection::open(self.path("tenure.db")).unwrap();
+        file.busy_timeout(millis(20)).unwrap();
+        file.execute_batch("BEGIN IMMEDIATE; ROLLBACK").is_ok()
     }
 
     /// The table of an agent that knows all places.
