@@ -133,9 +133,7 @@ fn words(leadership: &Leadership) -> String {
     match (leadership.role, &leadership.leader) {
         (Role::Leader, Some((_, epoch))) => format!("leading term {epoch}"),
         (Role::Draining, _) => "handing over".to_owned(),
-        (_, Some((leader, epoch))) => {
-            format!("standing by; {leader} led term {epoch} when last seen")
-        }
-        (_, None) => "standing by".to_owned(),
+        (_, Some((leader, epoch))) => format!("standing by; {leader} leads term {epoch}"),
+        (_, None) => "standing by; no leader is known".to_owned(),
     }
 }

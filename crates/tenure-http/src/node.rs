@@ -108,7 +108,7 @@ impl Stand {
     /// What the gate says at this moment counts, not what was last heard.
     #[must_use]
     pub fn role(&self) -> RoleView {
-        let Leadership { role, leader, .. } = self.leadership.borrow().clone();
+        let Leadership { role, leader, last_epoch, .. } = self.leadership.borrow().clone();
         let node_id = self.gate.holder().to_string();
         let is_open = self.gate.open_until().is_some();
         let role = match role {
@@ -116,28 +116,28 @@ impl Stand {
             Role::Draining if is_open => "DRAINING",
             _ => "STANDBY",
         };
-        let KnownLeader { epoch, id, url } = self.latest(leader);
-        let is_ours = id == node_id;
-        let is_live = !id.is_empty() && (!is_ours || is_open);
-        let url = if is_ours { self.url.clone() } else { url };
+        let told = self.told.as_ref().and_then(|told| told.borrow().clone());
+        let last_epoch = told.as_ref().map_or(last_epoch, |told| told.epoch.max(last_epoch));
+        let live = latest(leader, told).filter(|leader| is_open || leader.id != node_id);
+        let leader_url = live.as_ref().and_then(|leader| match leader.id == node_id {
+            true => self.url.clone(),
+            false => leader.url.clone(),
+        });
         RoleView {
             role,
-            leader_epoch: epoch.get(),
-            leader_url: url.filter(|_| is_live),
-            leader_id: is_live.then_some(id),
+            leader_epoch: live.as_ref().map_or(last_epoch, |leader| leader.epoch).get(),
+            leader_id: live.map(|leader| leader.id),
+            leader_url,
             node_id,
         }
     }
+}
 
-    /// The lock tells who leads; the data may know it sooner, and knows where.
-    fn latest(&self, heard: Option<(String, Epoch)>) -> KnownLeader {
-        let (id, epoch) = heard.unwrap_or_default();
-        let told = self.told.as_ref().and_then(|told| told.borrow().clone());
-        match told {
-            Some(told) if told.epoch >= epoch => told,
-            _ => KnownLeader { epoch, id, url: None },
-        }
-    }
+/// The lock tells whether somebody leads; the data may know sooner who that is, and knows where.
+fn latest(heard: Option<(String, Epoch)>, told: Option<KnownLeader>) -> Option<KnownLeader> {
+    let (id, epoch) = heard?;
+    let told = told.filter(|told| told.epoch >= epoch);
+    Some(told.unwrap_or(KnownLeader { epoch, id, url: None }))
 }
 
 /// That a node runs, and what it is.

@@ -10,7 +10,7 @@ use std::{
 use tenure::{
     BootInstant, Epoch,
     election::{
-        Handle,
+        Handle, Leadership,
         delegated::{Account, Charge},
     },
 };
@@ -100,9 +100,11 @@ impl Controller {
     pub(crate) async fn tell_leaders(mut self, election: Handle, stop: CancellationToken) {
         let mut leadership = election.leadership();
         loop {
-            let leader = leadership.borrow_and_update().leader.clone();
+            let Leadership { leader, last_epoch, .. } = leadership.borrow_and_update().clone();
             let line = self.current.borrow_and_update().clone();
-            if let (Some((id, epoch)), Some(line)) = (leader, line) {
+            if let Some(line) = line {
+                let (id, epoch) =
+                    leader.map_or((None, last_epoch), |(id, epoch)| (Some(id), epoch));
                 line.tell(Charge::Leader { id, epoch });
             }
             let is_over = tokio::select! {

@@ -60,8 +60,10 @@ pub struct Leadership {
     /// Whether a term of this node's is won and not given back: from before its fence is raised until after its
     /// release.
     pub has_term: bool,
-    /// The last leader that was heard of, this node or another.
+    /// Who leads, this node or another, and in which term; `None` when no live term is known.
     pub leader: Option<(String, Epoch)>,
+    /// The last term that was heard of, whether it lives or not.
+    pub last_epoch: Epoch,
     /// When this node's term ends unless it is renewed, by the database's clock where that was told. A renewal
     /// changes it without waking those who wait for a change.
     pub expires_at: Option<Timestamp>,
@@ -69,7 +71,31 @@ pub struct Leadership {
 
 impl Leadership {
     fn of_nobody() -> Self {
-        Self { role: Role::Follower, term: None, has_term: false, leader: None, expires_at: None }
+        Self {
+            role: Role::Follower,
+            term: None,
+            has_term: false,
+            leader: None,
+            last_epoch: Epoch::ZERO,
+            expires_at: None,
+        }
+    }
+
+    /// This term lives. Says whether that is new.
+    fn sees(&mut self, holder: String, epoch: Epoch) -> bool {
+        let seen = Some((holder, epoch));
+        let is_new = self.leader != seen;
+        self.leader = seen;
+        self.last_epoch = self.last_epoch.max(epoch);
+        is_new
+    }
+
+    /// No term is known to live, and this is the last one that was heard of. Says whether that is new.
+    fn sees_nobody_since(&mut self, epoch: Epoch) -> bool {
+        let is_new = self.leader.is_some() || epoch > self.last_epoch;
+        self.leader = None;
+        self.last_epoch = self.last_epoch.max(epoch);
+        is_new
     }
 }
 

@@ -60,7 +60,7 @@ pub use self::{
     event::Event,
 };
 use crate::{term::Epoch, timing::Timing};
-use state::{Ask, Contends, Due, Phase, State};
+use state::{Ask, Contends, Due, Phase, Rest, State};
 
 /// One node's part in the protocol.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Elector {
     /// A follower that never asks for the lock, and only watches who holds it.
     #[must_use]
     pub fn disabled(timing: Timing) -> Self {
-        Self::starting(timing, Contends::Never, Phase::Resting { look_at: BootInstant::default() })
+        Self::starting(timing, Contends::Never, Phase::Resting(Rest::default()))
     }
 
     fn starting(timing: Timing, contends: Contends, phase: Phase) -> Self {
@@ -137,7 +137,7 @@ impl Elector {
     }
 
     fn is_resting(&self) -> bool {
-        matches!(self.state.phase, Phase::Resting { .. })
+        matches!(self.state.phase, Phase::Resting(_))
     }
 
     fn is_acquiring(&self) -> bool {

@@ -81,9 +81,10 @@ pub trait Lock: Send {
     /// Starts telling what happens to the lock between two calls, for as long as the lock lives.
     fn news(&mut self) -> mpsc::UnboundedReceiver<News>;
 
-    /// Whether `acquire` itself waits for the lock; such a call is dropped when the node is drained.
-    fn waits(&self) -> bool {
-        false
+    /// For how long `acquire` itself waits for the lock, if it does; such a call is dropped when the node is
+    /// drained.
+    fn wait(&self) -> Option<Duration> {
+        None
     }
 }
 

@@ -191,7 +191,14 @@ impl Timing {
         self.drain_grace
     }
 
-    /// How long a drained node waits before it looks whether anybody took over.
+    /// The pause between two looks of a node that does not contend: as often as a leader renews, so that a live
+    /// term never goes out of sight.
+    #[must_use]
+    pub fn look_interval(&self) -> Duration {
+        self.acquire_interval.min(self.renew_interval)
+    }
+
+    /// How long a drained node stays out; after that it contends again if nobody has taken over.
     #[must_use]
     pub fn drain_cooldown(&self) -> Duration {
         self.drain_cooldown

@@ -69,6 +69,14 @@ fn acquire(commands: &[Command]) -> Option<CommandId> {
     })
 }
 
+fn observe(commands: &[Command]) -> CommandId {
+    let observed = commands.iter().find_map(|command| match command {
+        Command::Observe { command } => Some(*command),
+        _ => None,
+    });
+    observed.unwrap()
+}
+
 fn release(commands: &[Command]) -> Option<(CommandId, Epoch)> {
     commands.iter().find_map(|command| match command {
         Command::Release { command, epoch } => Some((*command, *epoch)),
@@ -249,8 +257,27 @@ fn a_drain_lets_running_work_finish_releases_and_stays_out() {
     let (command, _) = release(&stopped).unwrap();
     node.hears(Event::Released { command });
     assert!(node.elector.is_at_rest());
-    assert_eq!(node.sleeps(Duration::from_secs(5)), [], "it does not contend");
-    assert!(acquire(&node.hears(Event::DrainEnded)).is_some());
+    let looks = node.sleeps(LEASE / 3);
+    assert!(matches!(looks[..], [Command::Observe { .. }]), "it only looks: {looks:?}");
+    assert!(acquire(&node.hears(Event::DrainEnded)).is_none(), "one question at a time");
+    let free = Event::Observed { command: observe(&looks), epoch: FIRST, free: true, ours: false };
+    assert!(acquire(&node.hears(free)).is_some());
+}
+
+#[test]
+fn a_drained_node_comes_back_by_itself_only_when_it_has_cooled_down_and_nobody_leads() {
+    let mut node = node();
+    node.hears(Event::DrainAsked);
+    let mut look = |free| {
+        let looks = node.sleeps(LEASE / 3);
+        let command = observe(&looks);
+        let answer = node.hears(Event::Observed { command, epoch: FIRST, free, ours: false });
+        acquire(&answer).is_some()
+    };
+    // It cools down for three leases.
+    assert!((0..8).all(|_| !look(true)), "it is free, and too early");
+    assert!(!look(false), "late enough, and somebody leads");
+    assert!(look(true));
 }
 
 #[test]

@@ -42,7 +42,14 @@ async fn a_copy_is_drained_by_url_and_by_scope_and_comes_back_when_told() {
     })
     .await;
 
-    says(&tenure(&scene, &["drain", "--url", &url(&port_one)]), "one has handed over");
+    let drained = tenure(&scene, &["drain", "--url", &url(&port_one)]);
+    says(&drained, "asked one to hand over term 1");
+    // Whether the copy already knows who came after it is a matter of milliseconds.
+    let told = String::from_utf8_lossy(&drained.stdout).into_owned();
+    assert!(
+        ["one has handed over", "two leads term 2"].iter().any(|end| told.contains(end)),
+        "{told}"
+    );
     let second = two.acts_after(first.epoch).await;
     says(&tenure(&scene, &["drain", "--url", &url(&port_one), "--undo"]), "one contends again");
     says(&tenure(&scene, &["drain", "--scope", "jobs"]), "one leads term");

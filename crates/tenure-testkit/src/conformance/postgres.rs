@@ -196,6 +196,8 @@ impl Backend for PostgresAdvisoryBackend {
     async fn candidate_whose_reply_is_lost(&self, scope: &str, holder: &str) -> Box<dyn Lock> {
         let blocker = self.block(scope, Blocker::Locks).await;
         let mut lock = self.lock(self.server.url_through_proxy(), scope, holder);
+        let first = lock.acquire(Epoch::ZERO).await.expect("an answer");
+        assert!(matches!(first, Acquire::Held(_)), "the first time it only looks: {first:?}");
         self.server.lose_the_reply(lock.as_mut(), blocker).await;
         lock
     }

@@ -52,7 +52,7 @@ pub(super) async fn ask_lock(
     observer: Observer,
 ) {
     while let Some(call) = calls.recv().await {
-        let gives_way = lock.waits();
+        let gives_way = lock.wait().is_some();
         let answer = tokio::select! {
             answer = ask(lock.as_mut(), call, &observer) => answer,
             // Dropping the wait closes its session, and with it whatever the session got meanwhile.

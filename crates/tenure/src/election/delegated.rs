@@ -64,9 +64,9 @@ pub enum Charge {
     },
     /// Who leads, as the principal knows it.
     Leader {
-        /// Its name.
-        id: String,
-        /// Its term.
+        /// Its name; nobody when no live term is known.
+        id: Option<String>,
+        /// Its term, or the last one that was heard of.
         epoch: Epoch,
     },
 }
@@ -186,7 +186,10 @@ impl Delegate {
             Charge::Stop { .. } => workers.stop(),
             Charge::Shut { .. } => self.shut(),
             Charge::Leader { id, epoch } => {
-                self.shared.leadership.send_modify(|known| known.leader = Some((id, epoch)));
+                self.shared.leadership.send_if_modified(|known| match id {
+                    Some(id) => known.sees(id, epoch),
+                    None => known.sees_nobody_since(epoch),
+                });
             }
         }
     }
@@ -209,7 +212,7 @@ impl Delegate {
         let term = self.term(epoch);
         self.shared.leadership.send_modify(|known| {
             known.role = role;
-            known.leader = Some((term.holder().to_string(), epoch));
+            known.sees(term.holder().to_string(), epoch);
             known.term = Some(term);
         });
     }

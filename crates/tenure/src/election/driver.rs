@@ -17,9 +17,10 @@ use crate::{
     advisory_environment::LeaderStateChanged,
     elector::{Admits, Command, Elector, EndReason, Event},
     gate::LeaderGate,
-    lock::{Candidate, Hold, News, Witness},
+    lock::{Candidate, Hold, Holding, News, Witness},
     observe::Observer,
     term::{Epoch, Term},
+    timing::Timing,
 };
 
 /// How long an order may lie in the database before a leader with a long lease sees it.
@@ -34,6 +35,7 @@ pub(super) struct Shared {
 
 pub(super) struct Driver {
     elector: Elector,
+    timing: Timing,
     candidate: Candidate,
     stale_after: Option<Duration>,
     witness: Witness,
@@ -43,9 +45,12 @@ pub(super) struct Driver {
     lock_calls: mpsc::UnboundedSender<LockCall>,
     fence_calls: Option<mpsc::UnboundedSender<FenceCall>>,
     stand_down: Arc<Notify>,
-    waits: bool,
+    /// For how long an acquire waits inside the lock, if it does.
+    wait: Option<Duration>,
     events: mpsc::UnboundedSender<Event>,
     wake_at: Option<BootInstant>,
+    /// When another's term that was seen is no longer known to live.
+    leader_until: Option<BootInstant>,
     /// The connection that the lock lives on, from its grant to the beginning of its work.
     hold: Option<Hold>,
     last_led: Option<Epoch>,
@@ -87,7 +92,7 @@ pub(super) async fn run(
     } = builder;
     let (events, told) = mpsc::unbounded_channel();
     let (answer, answers) = mpsc::unbounded_channel();
-    let (news, place, waits) = (lock.news(), lock.place(), lock.waits());
+    let (news, place, wait) = (lock.news(), lock.place(), lock.wait());
     let stand_down = Arc::new(Notify::new());
 
     let (order, orders) = mpsc::unbounded_channel();
@@ -111,6 +116,7 @@ pub(super) async fn run(
     let elector = if enabled { Elector::new(timing) } else { Elector::disabled(timing) };
     let driver = Driver {
         elector,
+        timing,
         candidate,
         stale_after,
         witness: Witness::new(timing.margin()),
@@ -120,9 +126,10 @@ pub(super) async fn run(
         lock_calls,
         fence_calls,
         stand_down,
-        waits,
+        wait,
         events,
         wake_at: None,
+        leader_until: None,
         hold: None,
         last_led: None,
         drained: None,
@@ -172,6 +179,7 @@ impl Driver {
                 }),
                 Some(order) = inlets.orders.recv() => self.ordered(order),
                 () = sleep_until(self.wake_at) => self.step(Event::Woke),
+                () = sleep_until(self.leader_until) => self.lose_sight(Epoch::ZERO),
                 _ = inlets.orders_due.tick(), if self.minds_orders() => self.look_for_orders(),
             }
         }
@@ -179,7 +187,7 @@ impl Driver {
 
     fn drain(&mut self) {
         self.step(Event::DrainAsked);
-        if self.waits && self.elector.acquires_in_vain() {
+        if self.wait.is_some() && self.elector.acquires_in_vain() {
             self.stand_down.notify_one();
         }
     }
@@ -237,19 +245,47 @@ impl Driver {
         {
             self.step(Event::ServerChanged { epoch });
         }
-        if let Some(held) = holder {
-            self.observer.held_by_another(held.epoch, held.heartbeat_age);
-            if let (Some(age), Some(limit)) = (held.heartbeat_age, self.stale_after)
-                && age > limit
-            {
-                self.observer.stale_leader(held.epoch, age);
+        match (holder, &event) {
+            (Some(held), _) => self.saw(held),
+            (None, &(Event::Granted { epoch, .. } | Event::Observed { epoch, .. })) => {
+                self.lose_sight(epoch);
             }
-            self.shared.leadership.send_modify(|leadership| {
-                leadership.leader = Some((held.holder, held.epoch));
-            });
+            (None, _) => {}
         }
         self.step(event);
         Ok(())
+    }
+
+    fn saw(&mut self, held: Holding) {
+        self.observer.held_by_another(held.epoch, held.heartbeat_age);
+        if let (Some(age), Some(limit)) = (held.heartbeat_age, self.stale_after)
+            && age > limit
+        {
+            self.observer.stale_leader(held.epoch, age);
+        }
+        if held.holder.is_empty() {
+            return self.lose_sight(held.epoch);
+        }
+        self.leader_until = Some(BootInstant::now() + self.known_for(held.left));
+        let Holding { holder, epoch, .. } = held;
+        self.shared.leadership.send_if_modified(|known| known.sees(holder, epoch));
+    }
+
+    /// How long the sight of another's term counts: as long as the term lasts; where that cannot be said, until
+    /// the next look must have been answered.
+    fn known_for(&self, left: Option<Duration>) -> Duration {
+        match (self.wait, left) {
+            (None, Some(left)) => left,
+            (wait, _) => {
+                let pause = wait.unwrap_or_default().max(self.timing.acquire_interval());
+                pause + self.timing.call_timeout()
+            }
+        }
+    }
+
+    fn lose_sight(&mut self, epoch: Epoch) {
+        self.leader_until = None;
+        self.shared.leadership.send_if_modified(|known| known.sees_nobody_since(epoch));
     }
 
     fn step(&mut self, event: Event) {
@@ -320,7 +356,7 @@ impl Driver {
         let term = self.term(epoch);
         self.shared.leadership.send_modify(|leadership| {
             leadership.role = role;
-            leadership.leader = Some((term.holder().to_string(), epoch));
+            leadership.sees(term.holder().to_string(), epoch);
             leadership.term = Some(term);
         });
     }
@@ -333,6 +369,7 @@ impl Driver {
             self.tell(LeaderStateChanged { is_leader: false, epoch });
             self.shared.leadership.send_modify(|leadership| {
                 leadership.role = Role::Follower;
+                leadership.sees_nobody_since(epoch);
                 leadership.term = None;
                 leadership.expires_at = None;
             });

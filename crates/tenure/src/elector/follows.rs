@@ -7,7 +7,7 @@ use tenure_database::BootInstant;
 use super::{
     Step,
     command::{Command, CommandId, EndReason},
-    state::{Ask, Asked, Contends, Due, Ending, Hold, Phase, Raise, Stage},
+    state::{Ask, Asked, Contends, Due, Ending, Hold, Phase, Raise, Rest, Stage},
 };
 use crate::{term::Epoch, timing::OnDeadline};
 
@@ -62,11 +62,11 @@ impl Step<'_> {
     fn ask_the_lock(&mut self) {
         let now = self.now;
         let what = match (&self.state.phase, self.state.stray) {
-            (Phase::Following { .. } | Phase::Resting { .. }, Some(_)) => Ask::ReleaseStray,
+            (Phase::Following { .. } | Phase::Resting(_), Some(_)) => Ask::ReleaseStray,
             (Phase::Following { ask_at }, None) if self.may_ask(*ask_at) => Ask::Acquire,
             (Phase::Holding(hold), _) if hold.renew_at.at <= now => Ask::Renew,
             (Phase::Releasing(_), _) => Ask::Release,
-            (Phase::Resting { look_at }, None) if *look_at <= now => Ask::Observe,
+            (Phase::Resting(rest), None) if rest.look_at <= now => Ask::Observe,
             _ => return,
         };
         let command = self.number();
@@ -106,7 +106,7 @@ impl Step<'_> {
                 Some(Due { at: self.asks_at(*ask_at), ..*ask_at })
             }
             Phase::Holding(hold) => hold.next_due(idle, self.timing.on_deadline()),
-            Phase::Resting { look_at } if idle => Some(Due::at(*look_at)),
+            Phase::Resting(rest) if idle => Some(Due::at(rest.look_at)),
             _ => None,
         };
         if let Some(Due { at, spread }) = due {
@@ -159,7 +159,10 @@ impl Step<'_> {
     }
 
     pub(super) fn rest(&mut self) {
-        self.state.phase = Phase::Resting { look_at: self.now + self.timing.drain_cooldown() };
+        self.state.phase = Phase::Resting(Rest {
+            look_at: self.now + self.timing.look_interval(),
+            over_at: self.now + self.timing.drain_cooldown(),
+        });
     }
 
     pub(super) fn follow(&mut self, due: Due) {

@@ -78,7 +78,7 @@ impl Step<'_> {
         let current = match &self.state.phase {
             Phase::Holding(hold) => hold.epoch,
             Phase::Stopping(ending) | Phase::Releasing(ending) => ending.epoch,
-            Phase::Following { .. } | Phase::Resting { .. } => Epoch::ZERO,
+            Phase::Following { .. } | Phase::Resting(_) => Epoch::ZERO,
         };
         epoch > current && epoch == self.state.seen
     }
@@ -149,13 +149,11 @@ impl Step<'_> {
         if ours {
             self.state.stray = Some(epoch);
         }
-        if !matches!(self.state.phase, Phase::Resting { .. }) {
-            return;
-        }
-        if free && self.state.contends == Contends::Drained {
+        let Phase::Resting(rest) = &mut self.state.phase else { return };
+        if free && self.state.contends == Contends::Drained && rest.over_at <= self.now {
             self.drain_ended();
         } else {
-            self.state.phase = Phase::Resting { look_at: self.now + self.timing.drain_cooldown() };
+            rest.look_at = self.now + self.timing.look_interval();
         }
     }
 
@@ -263,7 +261,7 @@ impl Step<'_> {
                 Stage::Draining { .. } => {}
                 _ => self.end(EndReason::Drained),
             },
-            Phase::Stopping(_) | Phase::Releasing(_) | Phase::Resting { .. } => {}
+            Phase::Stopping(_) | Phase::Releasing(_) | Phase::Resting(_) => {}
         }
     }
 
@@ -272,15 +270,19 @@ impl Step<'_> {
             return;
         }
         self.state.contends = Contends::Yes;
-        if matches!(self.state.phase, Phase::Resting { .. }) {
+        if matches!(self.state.phase, Phase::Resting(_)) {
             self.state.phase = Phase::Following { ask_at: Due::at(self.now) };
         }
     }
 
     fn nudged(&mut self) {
-        if matches!(self.state.phase, Phase::Following { .. }) {
-            self.state.nudged = self.state.asked.is_some();
-            self.follow(Due::at(self.now));
+        match &mut self.state.phase {
+            Phase::Following { .. } => {
+                self.state.nudged = self.state.asked.is_some();
+                self.follow(Due::at(self.now));
+            }
+            Phase::Resting(rest) => rest.look_at = self.now,
+            Phase::Holding(_) | Phase::Stopping(_) | Phase::Releasing(_) => {}
         }
     }
 }

@@ -58,7 +58,15 @@ pub(super) enum Phase {
     Holding(Hold),
     Stopping(Ending),
     Releasing(Ending),
-    Resting { look_at: BootInstant },
+    Resting(Rest),
+}
+
+/// Does not contend, and looks who leads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Rest {
+    pub(super) look_at: BootInstant,
+    /// From then on it contends again if nobody leads.
+    pub(super) over_at: BootInstant,
 }
 
 /// A moment, and how far after it a driver may spread the wake-up, so that nodes do not move in step.
@@ -121,8 +129,8 @@ pub(super) struct Ending {
 
 impl Phase {
     pub(super) fn look_again(&mut self, at: BootInstant) {
-        if let Self::Resting { look_at } = self {
-            *look_at = at;
+        if let Self::Resting(rest) = self {
+            rest.look_at = at;
         }
     }
 }

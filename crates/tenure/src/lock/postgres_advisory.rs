@@ -114,7 +114,9 @@ impl PostgresAdvisory {
         Deadline::after(self.timing.call_timeout())
     }
 
-    /// Asks for the lock on the session that waited before, or on a new one, and says whether it came.
+    /// Waits for the lock on the session that has asked before, or asks on a new one, and says whether it came.
+    ///
+    /// A new session does not wait yet: so a node that starts beside a leader knows of it at once.
     async fn lock(&mut self) -> Result<(LockSession, bool), LockError> {
         self.watcher = None;
         if let Some(session) = self.session.take().filter(|session| !session.is_closed()) {
@@ -128,8 +130,7 @@ impl PostgresAdvisory {
         let session = session::open(self).await?;
         self.rehearse(&session).await?;
         let row = self.deadline().run(session.query_one(&session.try_lock, &[&self.key])).await?;
-        let locked = row.get(0) || self.wait(&session).await?;
-        Ok((session, locked))
+        Ok((session, row.get(0)))
     }
 
     /// Waits inside the server; a lock that an earlier wait has left with the session answers at once.
@@ -289,8 +290,8 @@ impl Lock for PostgresAdvisory {
         LockPlace { kind: "postgres-advisory", name: self.key.to_string() }
     }
 
-    fn waits(&self) -> bool {
-        true
+    fn wait(&self) -> Option<Duration> {
+        Some(WAIT)
     }
 
     async fn acquire(&mut self, floor: Epoch) -> Result<Acquire, LockError> {

@@ -94,6 +94,9 @@ async fn the_deadline_of_a_lock_that_was_waited_for_counts_from_after_the_wait()
     };
     let (mut one, mut two) = (lock("one"), lock("two"));
     let Acquire::Granted(first) = one.acquire(Epoch::ZERO).await.unwrap() else { panic!("held") };
+    // A new session does not wait: so a node that starts beside a leader knows of it at once.
+    let Acquire::Held(seen) = two.acquire(Epoch::ZERO).await.unwrap() else { panic!("granted") };
+    assert_eq!((seen.holder.as_str(), seen.epoch), ("one", first.epoch));
     let client = postgres.connect().await.unwrap();
     let release = async {
         eventually_true("the second waits", secs(10), async || {

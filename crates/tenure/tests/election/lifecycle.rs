@@ -156,6 +156,11 @@ async fn a_node_that_is_not_enabled_never_contends_and_sees_who_leads() {
     })
     .await;
     one.stop().await.unwrap();
+    eventually_true("the idle one has seen it go", secs(10), async || {
+        let seen = idle.leadership().borrow().clone();
+        seen.leader.is_none() && seen.last_epoch == tenure::Epoch::new(1)
+    })
+    .await;
     tokio::time::sleep(scene.timing.drain_cooldown() * 2).await;
     assert!(!idle.gate().is_leader());
     assert_eq!(scene.history().len(), 1);
