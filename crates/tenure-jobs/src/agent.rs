@@ -43,7 +43,7 @@ pub struct AgentView {
     /// `alive`, `stale` or `tombstoned`.
     pub state: String,
     /// What it says of itself.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Option<Object>)]
     pub labels: Box<RawValue>,
     /// The ops that it can do.
     #[schema(value_type = Value)]

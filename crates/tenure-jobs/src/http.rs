@@ -4,6 +4,7 @@
 //! node that does not lead for a change gets the same bytes whatever it sent.
 
 mod agents;
+mod described;
 mod docs;
 mod error;
 mod events;

@@ -4,6 +4,7 @@
 pub mod conformance;
 pub mod etcd;
 pub mod eventually;
+pub mod fuzz;
 pub mod haproxy;
 pub mod node;
 pub mod pgbouncer;

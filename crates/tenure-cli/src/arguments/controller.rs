@@ -77,8 +77,8 @@ pub struct TypedJobs {
     /// How many events are kept for those who come back
     #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = clap::value_parser!(i64).range(1_000..))]
     pub keep_events: i64,
-    /// How many agents may wait for a job at once
-    #[arg(long, value_name = "N", default_value_t = 4_000, value_parser = clap::value_parser!(u32).range(1..))]
+    /// How many agents may wait for a job at once; whoever else would wait is told 503
+    #[arg(long, value_name = "N", default_value_t = 4_000)]
     pub most_waiting: u32,
 }
 

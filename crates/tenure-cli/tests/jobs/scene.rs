@@ -138,6 +138,8 @@ pub struct Cluster {
     pub db: String,
     pub places: Vec<Place>,
     pub client: Client,
+    /// What is said of the lock to nodes.
+    pub lock: String,
     /// More arguments for controllers.
     pub arguments: Vec<String>,
     /// More environment for all processes.
@@ -196,6 +198,7 @@ impl Cluster {
             db,
             places: Vec::new(),
             client: Client::builder().no_proxy().build().unwrap(),
+            lock: String::new(),
             arguments: Vec::new(),
             environment: Vec::new(),
         }
@@ -281,9 +284,9 @@ impl Cluster {
         let lease = self.lease_time();
         let [http, supervisor] = place.ports.each_ref().map(Port::number);
         let text = format!(
-            "node_id = \"{}\"\n[lock]\nlease = \"{lease}\"\n[http]\naddress = \"{supervisor}\"\n\
+            "node_id = \"{}\"\n[lock]\nlease = \"{lease}\"\n{}\n[http]\naddress = \"{supervisor}\"\n\
              [controller]\nhttp = \"{http}\"\n{more}",
-            place.name
+            place.name, self.lock
         );
         self.write(&format!("{}.toml", place.name), &text);
     }

@@ -6,11 +6,12 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 
 use super::{
     Shared,
-    error::{ApiError, Detailed, NotLeaderFields, OtherError},
+    described::{LabelsText, NameText, NamespaceParam, NotDone},
+    error::{ApiError, OtherError},
     read::{self, Body, Name, Query},
 };
 use crate::{
@@ -24,23 +25,26 @@ const MOST_LEASES: usize = 4_096;
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct HeartbeatBody {
     /// Who is alive.
+    #[schema(value_type = NameText)]
     name: Option<String>,
     /// What it says of itself; `namespace` is where it works.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Option<LabelsText>)]
     labels: Option<Box<RawValue>>,
     /// The ops that it can do.
-    #[schema(value_type = Value)]
+    #[schema(value_type = Option<Value>)]
     capabilities: Option<Box<RawValue>>,
     /// What kind of worker it is.
-    #[schema(value_type = Value)]
+    #[schema(value_type = Option<Value>)]
     worker_profile: Option<Box<RawValue>>,
     /// How it is.
-    #[schema(value_type = Value)]
+    #[schema(value_type = Option<Value>)]
     metrics: Option<Box<RawValue>>,
     /// The leases that it works on: only those are extended. Default: all that are in its name, also those of a
     /// process that had the name before.
+    #[schema(value_type = Option<Vec<NameText>>, max_items = 4_096)]
     leases: Option<Vec<String>>,
     /// The term that the caller believes the leader to be in.
+    #[serde(default, deserialize_with = "read::whole")]
     leader_epoch: Option<i64>,
 }
 
@@ -71,7 +75,7 @@ pub(crate) struct AgentsBody {
         (status = 200, description = "It was heard", body = OkBody),
         (status = 400, description = "The request is wrong", body = OtherError),
         (status = 401, description = "A token is asked for"),
-        (status = 409, description = "Another node leads", body = Detailed<NotLeaderFields>),
+        (status = 409, description = "Another node leads, or another term", body = NotDone),
         (status = 413, description = "The request is too large", body = OtherError),
         (status = 422, description = "A field is missing", body = OtherError),
         (status = 503, description = "The database does not answer", body = OtherError),
@@ -112,7 +116,7 @@ fn leases(named: Vec<String>) -> Result<Vec<String>, ApiError> {
 #[utoipa::path(
     get,
     path = "/v1/agents",
-    params(("namespace" = Option<String>, Query, description = "Default: default")),
+    params(NamespaceParam),
     responses(
         (status = 200, description = "The agents", body = AgentsBody),
         (status = 400, description = "The request is wrong", body = OtherError),
@@ -129,6 +133,16 @@ pub(crate) async fn list(
     Ok(Json(AgentsBody { agents: agents.map_err(|error| ApiError::of_store(&error))? }))
 }
 
+/// In which term.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code, reason = "only described")]
+struct LeaderEpochParam {
+    /// The term that the caller believes the leader to be in.
+    #[param(required = false, nullable = false)]
+    leader_epoch: i64,
+}
+
 /// Bury an agent
 ///
 /// It is a tombstone, and what it worked on is queued again. One that is buried already, or was never there, is fine
@@ -137,15 +151,15 @@ pub(crate) async fn list(
     delete,
     path = "/v1/agents/{agent_name}",
     params(
-        ("agent_name" = String, Path, description = "Its name"),
-        ("namespace" = Option<String>, Query, description = "Default: default"),
-        ("leader_epoch" = Option<i64>, Query, description = "The term that the caller believes the leader to be in"),
+        ("agent_name" = NameText, Path, description = "Its name"),
+        NamespaceParam,
+        LeaderEpochParam,
     ),
     responses(
         (status = 200, description = "It is a tombstone, or was never there", body = OkBody),
         (status = 400, description = "The request is wrong", body = OtherError),
         (status = 401, description = "A token is asked for"),
-        (status = 409, description = "Another node leads", body = Detailed<NotLeaderFields>),
+        (status = 409, description = "Another node leads, or another term", body = NotDone),
         (status = 503, description = "The database does not answer", body = OtherError),
     )
 )]

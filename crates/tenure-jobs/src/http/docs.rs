@@ -24,6 +24,7 @@ use utoipa::{
         super::agents::bury,
         super::events::follow,
     ),
+    components(schemas(super::described::StateName)),
     modifiers(&Bearer),
     security(("bearer" = []), ())
 )]

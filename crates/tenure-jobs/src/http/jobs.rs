@@ -7,12 +7,13 @@ use axum::{
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use utoipa::ToSchema;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use super::{
     Shared,
-    error::{ApiError, Detailed, NotLeaderFields, OtherError},
+    described::{NameText, NamespaceParam, NotSubmitted, StateName},
+    error::{ApiError, OtherError},
     read::{self, Body, Name, Query},
 };
 use crate::{
@@ -30,25 +31,32 @@ const MOST: i64 = 1_000;
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct SubmitBody {
     /// Where it belongs. Default: `default`.
+    #[schema(value_type = Option<NameText>)]
     namespace: Option<String>,
     /// What is to be done.
+    #[schema(value_type = NameText)]
     op: Option<String>,
     /// With what.
-    #[schema(value_type = Value)]
+    #[schema(value_type = Option<Value>)]
     payload: Option<Box<RawValue>>,
     /// Under which id. The same job again is the same job. Default: a new one.
+    #[schema(value_type = Option<NameText>)]
     job_id: Option<String>,
     /// 0 to 3, the highest first. Default: 1.
-    priority: Option<i16>,
+    #[schema(minimum = 0, maximum = 3)]
+    #[serde(default, deserialize_with = "read::whole")]
+    priority: Option<i64>,
     /// Who may do it.
     constraints: Option<Constraints>,
     /// The term that the caller believes the leader to be in.
+    #[serde(default, deserialize_with = "read::whole")]
     leader_epoch: Option<i64>,
 }
 
 #[derive(Deserialize, ToSchema)]
 struct Constraints {
     /// The only agent that gets it.
+    #[schema(value_type = Option<NameText>)]
     pinned_agent: Option<String>,
 }
 
@@ -63,6 +71,28 @@ pub(crate) struct JobsBody {
     jobs: Vec<JobView>,
 }
 
+/// Which jobs.
+#[derive(IntoParams)]
+#[into_params(parameter_in = Query)]
+#[allow(dead_code, reason = "only described")]
+struct FilterParams {
+    /// What they are at the moment.
+    #[param(required = false, nullable = false)]
+    state: StateName,
+    /// Who works on them, or did.
+    #[param(required = false, nullable = false)]
+    agent: NameText,
+    /// What is to be done.
+    #[param(required = false, nullable = false)]
+    op: NameText,
+    /// Submitted then or later.
+    #[param(required = false, nullable = false, value_type = String, format = DateTime)]
+    since: Timestamp,
+    /// How many. Default: 100.
+    #[param(required = false, nullable = false, minimum = 1, maximum = 1_000)]
+    limit: i64,
+}
+
 /// Submit a job
 ///
 /// A job id that is used again for the same job is the same job; for another one it is a conflict.
@@ -74,8 +104,8 @@ pub(crate) struct JobsBody {
         (status = 200, description = "It is stored, and durable", body = SubmittedBody),
         (status = 400, description = "The request is wrong", body = OtherError),
         (status = 401, description = "A token is asked for"),
-        (status = 409, description = "Another node leads, or the id has another job",
-            body = Detailed<NotLeaderFields>),
+        (status = 409, description = "Another node leads, or another term, or the id has another job",
+            body = NotSubmitted),
         (status = 413, description = "The request is too large", body = OtherError),
         (status = 422, description = "A field is missing", body = OtherError),
         (status = 503, description = "The database does not answer", body = OtherError),
@@ -99,8 +129,8 @@ pub(crate) async fn submit(
 }
 
 fn job(body: SubmitBody) -> Result<NewJob, ApiError> {
-    let priority = body.priority.unwrap_or(DEFAULT_PRIORITY);
-    if !(0..=HIGHEST_PRIORITY).contains(&priority) {
+    let priority = body.priority.unwrap_or(DEFAULT_PRIORITY.into());
+    if !(0..=HIGHEST_PRIORITY.into()).contains(&priority) {
         let message = format!("priority must be 0 to {HIGHEST_PRIORITY}");
         return Err(ApiError::invalid(message));
     }
@@ -110,7 +140,7 @@ fn job(body: SubmitBody) -> Result<NewJob, ApiError> {
         job_id: read::name("job_id", body.job_id.unwrap_or_else(|| Uuid::new_v4().to_string()))?,
         op: read::required_name("op", body.op)?,
         payload: read::value("payload", body.payload)?,
-        priority,
+        priority: priority as i16,
         pinned_agent: read::optional_name("pinned_agent", pinned_agent)?,
         content_hash: [0; 32],
     };
@@ -122,14 +152,7 @@ fn job(body: SubmitBody) -> Result<NewJob, ApiError> {
 #[utoipa::path(
     get,
     path = "/v1/jobs",
-    params(
-        ("namespace" = Option<String>, Query, description = "Default: default"),
-        ("state" = Option<String>, Query, description = "queued, leased, succeeded or failed"),
-        ("agent" = Option<String>, Query, description = "Who works on them, or did"),
-        ("op" = Option<String>, Query, description = "What is to be done"),
-        ("since" = Option<String>, Query, description = "Submitted then or later, as RFC 3339"),
-        ("limit" = Option<i64>, Query, description = "1 to 1000. Default: 100"),
-    ),
+    params(NamespaceParam, FilterParams),
     responses(
         (status = 200, description = "The jobs", body = JobsBody),
         (status = 400, description = "The request is wrong", body = OtherError),
@@ -170,10 +193,7 @@ fn filter(query: &Query) -> Result<Filter, ApiError> {
 #[utoipa::path(
     get,
     path = "/v1/jobs/{job_id}",
-    params(
-        ("job_id" = String, Path, description = "Its id"),
-        ("namespace" = Option<String>, Query, description = "Default: default"),
-    ),
+    params(("job_id" = String, Path, description = "Its id"), NamespaceParam),
     responses(
         (status = 200, description = "The job", body = JobView),
         (status = 400, description = "The request is wrong", body = OtherError),

@@ -14,7 +14,8 @@ use utoipa::ToSchema;
 
 use super::{
     Shared,
-    error::{ApiError, Detailed, NotLeaderFields, OtherError},
+    described::{NameText, NotDone},
+    error::{ApiError, OtherError},
     jobs,
     read::{self, Body},
 };
@@ -26,24 +27,31 @@ use crate::{
 };
 
 /// How many jobs at once, and how long to wait for them.
-const MOST_TASKS: u64 = 64;
-const LONGEST_WAIT_MS: u64 = 120_000;
+const MOST_TASKS: i64 = 64;
+const LONGEST_WAIT_MS: i64 = 120_000;
 /// How many ops an agent may name.
 const MOST_OPS: usize = 1_000;
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct LeaseBody {
     /// Who asks.
+    #[schema(value_type = NameText)]
     agent: Option<String>,
     /// Where it works. Default: `default`.
+    #[schema(value_type = Option<NameText>)]
     namespace: Option<String>,
     /// What it can do. Default: whatever comes.
     capabilities: Option<Capabilities>,
     /// How many jobs at most, 1 to 64. Default: 1.
-    max_tasks: Option<u64>,
+    #[schema(minimum = 1, maximum = 64)]
+    #[serde(default, deserialize_with = "read::whole")]
+    max_tasks: Option<i64>,
     /// How long to wait for the first, 0 to 120000. Default: 0.
-    timeout_ms: Option<u64>,
+    #[schema(minimum = 0, maximum = 120_000)]
+    #[serde(default, deserialize_with = "read::whole")]
+    timeout_ms: Option<i64>,
     /// The term that the caller believes the leader to be in.
+    #[serde(default, deserialize_with = "read::whole")]
     leader_epoch: Option<i64>,
 }
 
@@ -51,9 +59,13 @@ pub(crate) struct LeaseBody {
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 enum Capabilities {
-    List(Vec<String>),
-    Object { ops: Vec<String> },
+    List(OpNames),
+    Object { ops: OpNames },
 }
+
+#[derive(Deserialize, ToSchema)]
+#[schema(value_type = Vec<NameText>, max_items = 1_000)]
+struct OpNames(Vec<String>);
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct LeasedBody {
@@ -75,12 +87,16 @@ struct TaskBody {
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct ExpireBody {
     /// Which job.
+    #[schema(value_type = NameText)]
     job_id: Option<String>,
     /// Where it is. Default: `default`.
+    #[schema(value_type = Option<NameText>)]
     namespace: Option<String>,
     /// Why.
+    #[schema(value_type = Option<NameText>)]
     reason: Option<String>,
     /// The term that the caller believes the leader to be in.
+    #[serde(default, deserialize_with = "read::whole")]
     leader_epoch: Option<i64>,
 }
 
@@ -105,7 +121,7 @@ pub(crate) struct ExpiredBody {
         (status = 204, description = "There was nothing in time"),
         (status = 400, description = "The request is wrong", body = OtherError),
         (status = 401, description = "A token is asked for"),
-        (status = 409, description = "Another node leads", body = Detailed<NotLeaderFields>),
+        (status = 409, description = "Another node leads, or another term", body = NotDone),
         (status = 413, description = "The request is too large", body = OtherError),
         (status = 422, description = "A field is missing", body = OtherError),
         (status = 503, description = "The database does not answer, or too many wait", body = OtherError),
@@ -138,7 +154,7 @@ fn asked(body: LeaseBody) -> Result<LeaseAsked, ApiError> {
         return Err(ApiError::invalid(format!("max_tasks must be 1 to {MOST_TASKS}")));
     }
     let wait = body.timeout_ms.unwrap_or(0);
-    if wait > LONGEST_WAIT_MS {
+    if !(0..=LONGEST_WAIT_MS).contains(&wait) {
         return Err(ApiError::invalid(format!("timeout_ms must be 0 to {LONGEST_WAIT_MS}")));
     }
     Ok(LeaseAsked {
@@ -146,14 +162,14 @@ fn asked(body: LeaseBody) -> Result<LeaseAsked, ApiError> {
         namespace: read::namespace(body.namespace)?,
         ops: ops(body.capabilities)?,
         most: most as usize,
-        wait: Duration::from_millis(wait),
+        wait: Duration::from_millis(wait as u64),
     })
 }
 
 fn ops(capabilities: Option<Capabilities>) -> Result<Ops, ApiError> {
     let mut ops = match capabilities {
         None => return Ok(Ops::All),
-        Some(Capabilities::List(ops) | Capabilities::Object { ops }) => ops,
+        Some(Capabilities::List(OpNames(ops)) | Capabilities::Object { ops: OpNames(ops) }) => ops,
     };
     if ops.len() > MOST_OPS {
         return Err(ApiError::invalid(format!("capabilities name more than {MOST_OPS} ops")));
@@ -176,7 +192,7 @@ fn ops(capabilities: Option<Capabilities>) -> Result<Ops, ApiError> {
         (status = 400, description = "The request is wrong", body = OtherError),
         (status = 401, description = "A token is asked for"),
         (status = 404, description = "There is no such job", body = OtherError),
-        (status = 409, description = "Another node leads", body = Detailed<NotLeaderFields>),
+        (status = 409, description = "Another node leads, or another term", body = NotDone),
         (status = 413, description = "The request is too large", body = OtherError),
         (status = 422, description = "A field is missing", body = OtherError),
         (status = 503, description = "The database does not answer", body = OtherError),

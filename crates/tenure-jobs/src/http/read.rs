@@ -8,8 +8,11 @@ use axum::{
     },
     http::StatusCode,
 };
-use serde::de::DeserializeOwned;
-use serde_json::value::RawValue;
+use serde::{
+    Deserialize, Deserializer,
+    de::{self, DeserializeOwned},
+};
+use serde_json::{Number, value::RawValue};
 use tenure::Epoch;
 
 use super::{
@@ -20,6 +23,9 @@ use crate::{controller::Controller, job::DEFAULT_NAMESPACE};
 
 /// The longest name of anything, in characters.
 const LONGEST_NAME: usize = 200;
+
+/// Up to here a float is a whole number exactly.
+const EXACT: f64 = 9_007_199_254_740_992.0;
 
 /// A body, as far as it could be read.
 pub(super) type Body = Result<Bytes, BytesRejection>;
@@ -73,6 +79,16 @@ pub(super) fn object<T: DeserializeOwned>(body: Body) -> Result<T, ApiError> {
     })?;
     reader.end().map_err(|error| ApiError::invalid(error.to_string()))?;
     Ok(read)
+}
+
+/// A whole number, however it is written: to JSON `3.0` is 3.
+pub(super) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D::Error> {
+    let Some(number) = Option::<Number>::deserialize(from)? else { return Ok(None) };
+    let float = number.as_f64().filter(|float| float.fract() == 0.0 && float.abs() < EXACT);
+    match number.as_i64().or(float.map(|float| float as i64)) {
+        Some(whole) => Ok(Some(whole)),
+        None => Err(de::Error::custom(format_args!("{number} is not a whole number of 64 bits"))),
+    }
 }
 
 /// A name: not empty, not too long, and nothing in it that a person cannot see.

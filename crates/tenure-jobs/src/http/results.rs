@@ -13,7 +13,8 @@ use utoipa::ToSchema;
 
 use super::{
     Api, LARGEST_VALUE, Shared,
-    error::{ApiError, Detailed, OtherError, Stale, StaleFields},
+    described::{NameText, NotDone, RefusedText, StatusName},
+    error::{ApiError, OtherError, Stale, StaleFields},
     read::{self, Body},
 };
 use crate::round::{Reported, Status, Verdict};
@@ -21,57 +22,92 @@ use crate::round::{Reported, Status, Verdict};
 /// How many results at once.
 const MOST: usize = 64;
 
-#[derive(Deserialize, ToSchema)]
+/// `results`, or the fields of one.
+#[derive(Deserialize)]
 pub(crate) struct ReportBody {
-    /// Under which lease.
     lease_id: Option<String>,
+    agent: Option<String>,
+    namespace: Option<String>,
+    #[serde(default, deserialize_with = "read::whole")]
+    leader_epoch: Option<i64>,
+    results: Option<Vec<ResultBody>>,
+    job_id: Option<String>,
+    #[serde(default, deserialize_with = "read::whole")]
+    job_epoch: Option<i64>,
+    status: Option<String>,
+    result: Option<Box<RawValue>>,
+    error: Option<String>,
+}
+
+/// One result, or many of one lease.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+#[allow(dead_code, reason = "only described: raw values cannot be read through it")]
+pub(crate) enum ReportText {
+    One(OneReport),
+    Many(ManyReports),
+}
+
+#[derive(Deserialize, ToSchema)]
+#[allow(dead_code, reason = "only described")]
+pub(crate) struct OneReport {
+    #[serde(flatten)]
+    under: Under,
+    #[serde(flatten)]
+    result: ResultBody,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[allow(dead_code, reason = "only described")]
+pub(crate) struct ManyReports {
+    #[serde(flatten)]
+    under: Under,
+    /// What came of each.
+    #[schema(min_items = 1, max_items = 64)]
+    results: Vec<ResultBody>,
+}
+
+#[derive(Deserialize, ToSchema)]
+#[allow(dead_code, reason = "only described")]
+struct Under {
+    /// Under which lease.
+    #[schema(value_type = NameText)]
+    lease_id: String,
     /// By whom. If it is said, the lease must be that agent's.
+    #[schema(value_type = Option<NameText>)]
     agent: Option<String>,
     /// Where the jobs are. Default: where the lease was granted.
+    #[schema(value_type = Option<NameText>)]
     namespace: Option<String>,
     /// The term that the caller believes the leader to be in.
     leader_epoch: Option<i64>,
-    /// Many results of one lease, instead of the fields of one.
-    results: Option<Vec<ResultBody>>,
-    /// Which job.
-    job_id: Option<String>,
-    /// Which epoch of it.
-    job_epoch: Option<i64>,
-    /// `succeeded` or `failed`.
-    status: Option<String>,
-    /// What came of it.
-    #[schema(value_type = Value)]
-    result: Option<Box<RawValue>>,
-    /// Why it failed.
-    error: Option<String>,
 }
 
 #[derive(Deserialize, ToSchema)]
 struct ResultBody {
     /// Which job.
+    #[schema(value_type = NameText)]
     job_id: Option<String>,
     /// Which epoch of it.
+    #[schema(value_type = i64, required = true)]
+    #[serde(default, deserialize_with = "read::whole")]
     job_epoch: Option<i64>,
-    /// `succeeded` or `failed`.
+    #[schema(value_type = StatusName)]
     status: Option<String>,
     /// What came of it.
-    #[schema(value_type = Value)]
+    #[schema(value_type = Option<Value>)]
     result: Option<Box<RawValue>>,
     /// Why it failed.
     error: Option<String>,
-}
-
-#[derive(Serialize, ToSchema)]
-pub(crate) struct AcceptedBody {
-    ok: bool,
 }
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct JudgedBody {
     /// Whether all were accepted.
     ok: bool,
-    /// What became of each, in their order.
-    results: Vec<Judged>,
+    /// What became of each of many, in their order.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    results: Option<Vec<Judged>>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -79,11 +115,11 @@ struct Judged {
     job_id: String,
     ok: bool,
     #[serde(flatten)]
-    #[schema(inline)]
+    #[schema(value_type = RefusedText)]
     refused: Option<Refused>,
 }
 
-#[derive(Serialize, ToSchema)]
+#[derive(Serialize)]
 #[serde(untagged)]
 enum Refused {
     Stale(StaleFields),
@@ -96,14 +132,14 @@ enum Refused {
 #[utoipa::path(
     post,
     path = "/v1/results",
-    request_body(content = ReportBody, content_type = "application/json"),
+    request_body(content = ReportText, content_type = "application/json"),
     responses(
         (status = 200, description = "It is recorded; or, of many, what became of each", body = JudgedBody),
         (status = 400, description = "The request is wrong", body = OtherError),
         (status = 401, description = "A token is asked for"),
         (status = 404, description = "There is no such job", body = OtherError),
         (status = 409, description = "Job, lease or leader are of the past, or another node leads",
-            body = Detailed<StaleFields>),
+            body = NotDone),
         (status = 413, description = "The request is too large", body = OtherError),
         (status = 422, description = "A field is missing", body = OtherError),
         (status = 503, description = "The database does not answer", body = OtherError),
@@ -182,7 +218,7 @@ fn text(error: &str) -> Result<String, ApiError> {
 
 fn one(api: &Api, job_id: &str, verdict: Verdict) -> Result<Response, ApiError> {
     match refused(api, job_id, verdict) {
-        None => Ok(Json(AcceptedBody { ok: true }).into_response()),
+        None => Ok(Json(JudgedBody { ok: true, results: None }).into_response()),
         Some(Refused::Stale(fields)) => Err(ApiError::stale(fields)),
         Some(Refused::Other { .. }) => Err(ApiError::no_such_job(job_id)),
     }
@@ -197,7 +233,7 @@ fn all(api: &Api, judged: Vec<(String, Verdict)>) -> Response {
         })
         .collect();
     let ok = results.iter().all(|judged| judged.ok);
-    Json(JudgedBody { ok, results }).into_response()
+    Json(JudgedBody { ok, results: Some(results) }).into_response()
 }
 
 fn refused(api: &Api, job_id: &str, verdict: Verdict) -> Option<Refused> {
