@@ -47,7 +47,7 @@ const CHANNEL_VARIABLE: &str = "PG_LISTEN_CHANNEL";
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, about = help::ABOUT, after_help = help::MAIN, max_term_width = 100)]
 struct Typed {
-    /// The database with the data: sqlite:FILE or postgres://USER@HOST:PORT/DATABASE [default:
+    /// The database with the data: sqlite:FILE, postgres://USER@HOST:PORT/DATABASE or sqlserver://USER@HOST:PORT/DATABASE [default:
     /// sqlite:tenure.db]
     #[arg(long, global = true, value_name = "URL", env = "TENURE_DB", hide_env_values = true)]
     db: Option<String>,
@@ -419,6 +419,7 @@ impl TypedMigrate {
                 bail!("--grant-to {role}: SQLite has no roles; the file's permissions decide there")
             }
             (DatabaseUrl::Sqlite(data), None) => Place::Sqlite { data },
+            (DatabaseUrl::SqlServer(url), grant_to) => Place::SqlServer { url, grant_to },
             (DatabaseUrl::Postgres(url), grant_to) => {
                 Place::Postgres(Box::new(Server { url: *url, grant_to, channel: channel()? }))
             }

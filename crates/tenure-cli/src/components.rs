@@ -1,5 +1,6 @@
 //! The parts of the product that have a schema of their own.
 
+use anyhow::{Context, Result};
 use tenure_database::migrate::Migration;
 
 /// One of them.
@@ -11,10 +12,30 @@ pub struct Component {
     pub sqlite: &'static [Migration],
     /// What a role on Postgres needs that runs it.
     pub grants_to: fn(&str) -> String,
+    /// What there is of it on SQL Server.
+    pub sqlserver: Option<OnSqlServer>,
     /// What a role may do then.
     pub granted: &'static str,
     /// What makes its schema.
     pub by_hand: &'static str,
+}
+
+/// A part that SQL Server has.
+#[derive(Clone, Copy, Debug)]
+pub struct OnSqlServer {
+    pub known: &'static [Migration],
+    /// What a role there needs that runs it.
+    pub grants_to: fn(&str) -> String,
+}
+
+impl Component {
+    /// What there is of it on SQL Server, or a refusal.
+    pub fn on_sqlserver(&self) -> Result<OnSqlServer> {
+        let name = self.name;
+        self.sqlserver.with_context(|| {
+            format!("there are no {name} on SQL Server: they are kept in Postgres or SQLite")
+        })
+    }
 }
 
 /// Elections and the fence: everything else needs it.
@@ -23,6 +44,10 @@ pub const ENGINE: Component = Component {
     postgres: &tenure::schema::POSTGRES,
     sqlite: &tenure::schema::SQLITE,
     grants_to: tenure::schema::grants_to,
+    sqlserver: Some(OnSqlServer {
+        known: &tenure::schema::SQLSERVER,
+        grants_to: tenure::schema::sqlserver_grants_to,
+    }),
     granted: "to run elections, and to write through the fence",
     by_hand: "tenure migrate",
 };
@@ -33,6 +58,7 @@ pub const JOBS: Component = Component {
     postgres: &tenure_jobs::schema::POSTGRES,
     sqlite: &tenure_jobs::schema::SQLITE,
     grants_to: tenure_jobs::schema::grants_to,
+    sqlserver: None,
     granted: "to run a controller",
     by_hand: "tenure migrate --with jobs",
 };
@@ -43,6 +69,10 @@ pub const SUBMISSIONS: Component = Component {
     postgres: &tenure_submissions::schema::POSTGRES,
     sqlite: &tenure_submissions::schema::SQLITE,
     grants_to: tenure_submissions::schema::grants_to,
+    sqlserver: Some(OnSqlServer {
+        known: &tenure_submissions::schema::SQLSERVER,
+        grants_to: tenure_submissions::schema::sqlserver_grants_to,
+    }),
     granted: "to take and to execute submissions",
     by_hand: "tenure migrate --with submissions",
 };

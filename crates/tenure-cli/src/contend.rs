@@ -6,15 +6,16 @@ use anyhow::{Result, bail};
 use tenure::{
     AdvisoryEnvironment, Candidate, DatabaseUrl, Election, Timing,
     election::Builder,
-    fence::{Fence, PostgresFence, SqliteFence},
+    fence::{Fence, PostgresFence, SqlServerFence, SqliteFence},
     lock::{
         Processes,
         postgres_advisory::{AdvisorySettings, PostgresAdvisory},
         postgres_lease::{LeaseTable, PostgresLease},
         sqlite_lease::SqliteLease,
+        sqlserver_lease::{self, SqlServerLease},
     },
 };
-use tenure_database::postgres::PostgresUrl;
+use tenure_database::{postgres::PostgresUrl, sqlserver::SqlServerUrl};
 
 /// Which lock decides who leads.
 #[derive(Clone, Debug)]
@@ -59,6 +60,9 @@ impl Contender<'_> {
             DatabaseUrl::Postgres(url) => {
                 Box::new(PostgresFence::new((**url).clone(), self.timing))
             }
+            DatabaseUrl::SqlServer(url) => {
+                Box::new(SqlServerFence::new((**url).clone(), self.timing))
+            }
         })
     }
 
@@ -67,6 +71,7 @@ impl Contender<'_> {
         match self.db {
             DatabaseUrl::Sqlite(data) => self.on_file(data),
             DatabaseUrl::Postgres(url) => self.on_server(url),
+            DatabaseUrl::SqlServer(url) => self.on_sqlserver(url),
         }
     }
 
@@ -75,6 +80,19 @@ impl Contender<'_> {
         match lock {
             LockChoice::Lease => {
                 let lock = SqliteLease::new(data, candidate.clone(), timing)?;
+                Ok(Election::builder(candidate, timing, lock))
+            }
+            LockChoice::Advisory(_) => bail!("--lock advisory needs Postgres (--db postgres://…)"),
+            LockChoice::Etcd(endpoints) => etcd(endpoints, candidate, timing),
+        }
+    }
+
+    fn on_sqlserver(self, url: &SqlServerUrl) -> Result<Builder> {
+        let Self { candidate, timing, lock, .. } = self;
+        match lock {
+            LockChoice::Lease => {
+                let table = sqlserver_lease::LeaseTable::default();
+                let lock = SqlServerLease::new(url.clone(), table, candidate.clone(), timing)?;
                 Ok(Election::builder(candidate, timing, lock))
             }
             LockChoice::Advisory(_) => bail!("--lock advisory needs Postgres (--db postgres://…)"),

@@ -10,6 +10,7 @@ use tenure_database::{
     migrate::{self, MigrateError, Standing},
     postgres::{PostgresUrl, Session},
     sqlite,
+    sqlserver::{self, Batch, Meaning, SqlServer, SqlServerUrl},
 };
 use tokio_postgres::{
     error::SqlState,
@@ -40,6 +41,34 @@ pub async fn connect(url: &PostgresUrl) -> Result<Session> {
     Ok(session)
 }
 
+/// Connects to a SQL Server whose schema this binary can work with.
+pub async fn connect_sqlserver(url: &SqlServerUrl) -> Result<sqlserver::Session> {
+    let mut session = open_sqlserver(url).await?;
+    let standing =
+        migrate::sqlserver::standing(&mut session, schema::COMPONENT, &schema::SQLSERVER).await;
+    require_current(standing).with_context(|| format!("cannot use {url}"))?;
+    Ok(session)
+}
+
+/// Connects to a SQL Server, whatever is there.
+pub async fn open_sqlserver(url: &SqlServerUrl) -> Result<sqlserver::Session> {
+    let server = SqlServer::at(url.clone(), PATIENCE * 2 / 3);
+    Ok(server.connect(Deadline::after(CONNECT)).await?)
+}
+
+/// Asks a SQL Server one thing.
+pub async fn query_sqlserver(
+    url: &SqlServerUrl,
+    batch: &Batch,
+    parameters: &[&dyn sqlserver::ToSql],
+) -> Result<Vec<sqlserver::Row>> {
+    within(PATIENCE, async {
+        let mut session = connect_sqlserver(url).await?;
+        Ok(session.query(batch, parameters).await.map_err(DatabaseError::from)?)
+    })
+    .await
+}
+
 /// Opens a file whose schema this binary can work with; never creates one.
 pub fn open(data: &Path) -> Result<Connection> {
     if !data.exists() {
@@ -66,6 +95,12 @@ pub async fn prepare(db: &DatabaseUrl, components: &[Component]) -> Result<()> {
                 prepare_on_server(&mut session, component).await?;
             }
         }
+        DatabaseUrl::SqlServer(url) => {
+            let mut session = open_sqlserver(url).await?;
+            for component in components {
+                prepare_on_sqlserver(&mut session, component).await?;
+            }
+        }
     }
     Ok(())
 }
@@ -79,6 +114,26 @@ async fn prepare_on_server(session: &mut Session, component: &Component) -> Resu
         migrated.map_err(anyhow::Error::from).map_err(|error| match lacks_rights(&error) {
             true => error.context(format!(
                 "the schema is missing and this role may not make it: run `{by_hand}` as the owner"
+            )),
+            false => error,
+        })?;
+    }
+    Ok(())
+}
+
+async fn prepare_on_sqlserver(
+    session: &mut sqlserver::Session,
+    component: &Component,
+) -> Result<()> {
+    let known = component.on_sqlserver()?.known;
+    let standing = migrate::sqlserver::standing(session, component.name, known).await?;
+    warn_when_ahead(&standing);
+    if matches!(standing, Standing::Behind(_)) {
+        let migrated = migrate::sqlserver::migrate(session, component.name, known).await;
+        migrated.map_err(anyhow::Error::from).map_err(|error| match lacks_rights(&error) {
+            true => error.context(format!(
+                "the schema is missing and this login may not make it: run `{}` as the owner",
+                component.by_hand
             )),
             false => error,
         })?;
@@ -106,8 +161,12 @@ pub fn warn_when_ahead(standing: &Standing) {
     }
 }
 
-/// Whether Postgres said that the role must not do this.
+/// Whether the database said that the role must not do this.
 pub fn lacks_rights(error: &anyhow::Error) -> bool {
+    let meant = error.chain().find_map(|cause| cause.downcast_ref::<DatabaseError>());
+    if meant.and_then(DatabaseError::meaning) == Some(Meaning::NoRights) {
+        return true;
+    }
     let told = error.chain().find_map(|cause| cause.downcast_ref::<tokio_postgres::Error>());
     told.and_then(tokio_postgres::Error::code) == Some(&SqlState::INSUFFICIENT_PRIVILEGE)
 }

@@ -24,6 +24,7 @@ use tenure::{
         Lock,
         postgres_lease::{LeaseTable, PostgresLease},
         sqlite_lease::SqliteLease,
+        sqlserver_lease::{self, SqlServerLease},
     },
 };
 use tenure_submissions::{
@@ -115,7 +116,8 @@ impl Demo {
     async fn show(&self, place: &Place, store: &dyn Store) -> Result<bool> {
         let gateway = Gateway::start().await?;
         let registry = place.registry(gateway.url())?;
-        let mut instances = Instances::start(&place.url, &registry, place.folder.path())?;
+        let folder = place.folder.path();
+        let mut instances = Instances::start(&place.url, &place.db, &registry, folder)?;
         let load = Load::start(self.rate, instances.urls());
         let mut view = View::new(&place.db, self.json);
         let began = BootInstant::now();
@@ -205,6 +207,10 @@ async fn is_led(db: &DatabaseUrl) -> Result<bool> {
             PostgresLease::new((**url).clone(), table, candidate, timing)?.observe().await?
         }
         DatabaseUrl::Sqlite(data) => SqliteLease::new(data, candidate, timing)?.observe().await?,
+        DatabaseUrl::SqlServer(url) => {
+            let table = sqlserver_lease::LeaseTable::named(LEASES)?;
+            SqlServerLease::new((**url).clone(), table, candidate, timing)?.observe().await?
+        }
     };
     Ok(observed.held.is_some())
 }

@@ -10,10 +10,11 @@ use std::{
 
 use anyhow::Result;
 use tenure_database::{
-    Deadline,
+    DatabaseError, Deadline,
     migrate::{self, Migration},
     postgres::{PostgresUrl, Session},
     sqlite,
+    sqlserver::SqlServerUrl,
 };
 use tokio_postgres::types::Type;
 
@@ -44,6 +45,7 @@ pub struct Migrate {
 pub enum Place {
     Sqlite { data: PathBuf },
     Postgres(Box<Server>),
+    SqlServer { url: Box<SqlServerUrl>, grant_to: Option<String> },
 }
 
 #[derive(Debug)]
@@ -63,6 +65,10 @@ impl Migrate {
             Place::Postgres(server) => {
                 database::within(LIMIT, server.migrate(&self.components)).await
             }
+            Place::SqlServer { url, grant_to } => {
+                let migrated = migrate_sqlserver(url, grant_to.as_deref(), &self.components);
+                database::within(LIMIT, migrated).await
+            }
         }
     }
 }
@@ -77,6 +83,29 @@ fn migrate_file(data: &Path, components: &[Component]) -> Result<()> {
         idle &= applied.is_empty();
     }
     say_when_idle(idle, &format!("sqlite:{}", data.display()))
+}
+
+async fn migrate_sqlserver(
+    url: &SqlServerUrl,
+    grant_to: Option<&str>,
+    components: &[Component],
+) -> Result<()> {
+    let mut session = database::open_sqlserver(url).await?;
+    let mut idle = grant_to.is_none();
+    for component in components {
+        let (name, there) = (component.name, component.on_sqlserver()?);
+        database::warn_when_ahead(
+            &migrate::sqlserver::standing(&mut session, name, there.known).await?,
+        );
+        let applied = migrate::sqlserver::migrate(&mut session, name, there.known).await?;
+        print(&told(name, &applied))?;
+        idle &= applied.is_empty();
+        if let Some(role) = grant_to {
+            session.run(&(there.grants_to)(role)).await.map_err(DatabaseError::from)?;
+            print(&format!("granted to {role}: {}\n", component.granted))?;
+        }
+    }
+    say_when_idle(idle, &url.to_string())
 }
 
 impl Server {

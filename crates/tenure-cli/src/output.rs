@@ -45,6 +45,9 @@ fn told(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
     (!adds_nothing).then(|| cause.to_string())
 }
 
+/// SQL Server's driver.
+const DRIVER: &str = "tiberius";
+
 /// Sends logs to stderr, so that results can be piped; `TENURE_LOG` chooses which.
 ///
 /// A thread of its own writes them, until the guard is dropped. A pipe that nobody reads may be full, of a
@@ -55,6 +58,11 @@ pub fn log_to_stderr() -> Result<WorkerGuard> {
     let filter: Targets = asked.parse().map_err(|_| {
         anyhow!("{LOG_VARIABLE} is {asked:?}, and should be like `warn` or `tenure=debug`")
     })?;
+    // With every connection it repeats what the URL asks for.
+    let filter = match asked.contains(DRIVER) {
+        true => filter,
+        false => filter.with_target(DRIVER, tracing::Level::ERROR),
+    };
     let lines = NonBlockingBuilder::default().buffered_lines_limit(ROOM).lossy(true);
     let (writer, guard) = lines.thread_name("tenure-log").finish(std::io::stderr());
     let lines = tracing_subscriber::fmt::layer()

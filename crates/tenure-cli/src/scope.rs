@@ -5,7 +5,11 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use rusqlite::TransactionBehavior;
 use tenure::{DatabaseUrl, Scope, fence::sqlite::by_hand};
-use tenure_database::postgres::PostgresUrl;
+use tenure_database::{
+    postgres::PostgresUrl,
+    sqlserver::{Batch, SqlServerUrl},
+    sqlserver_batch,
+};
 use tokio_postgres::{Transaction, types::Type};
 
 use crate::{
@@ -17,6 +21,11 @@ const LIMIT: &str = include_str!("../sql/postgres/scope/limit.sql");
 const READ_FENCE: &str = include_str!("../sql/postgres/scope/read_fence.sql");
 const BURN_EPOCHS: &str = include_str!("../sql/postgres/scope/burn_epochs.sql");
 const SWITCH_LOCK: &str = include_str!("../sql/postgres/scope/switch_lock.sql");
+
+/// On SQL Server.
+const READ_FENCE_THERE: Batch = sqlserver_batch!("scope/read_fence", 1);
+const BURN_EPOCHS_THERE: Batch = sqlserver_batch!("scope/burn_epochs", 2);
+const SWITCH_LOCK_THERE: Batch = sqlserver_batch!("scope/switch_lock", 1);
 
 /// What to change of which scope.
 #[derive(Debug)]
@@ -43,8 +52,29 @@ impl Change {
                     false => error,
                 })?
             }
+            DatabaseUrl::SqlServer(url) => self.change_sqlserver(url).await?,
         };
         print(&format!("scope {}: {done}\n", self.scope))
+    }
+
+    async fn change_sqlserver(&self, url: &SqlServerUrl) -> Result<String> {
+        let scope = self.scope.as_str();
+        let rows = database::query_sqlserver(url, &READ_FENCE_THERE, &[&scope]).await?;
+        let row = rows.first().ok_or_else(|| self.unknown())?;
+        let fenced_by =
+            format!("{} {}", row.need::<&str>("lock_kind")?, row.need::<&str>("lock_place")?);
+        match self.what {
+            What::BurnEpochs { by } => {
+                let rows =
+                    database::query_sqlserver(url, &BURN_EPOCHS_THERE, &[&scope, &by]).await?;
+                let row = rows.first().ok_or_else(|| self.unknown())?;
+                Ok(burnt(by, row.need("stands_at")?))
+            }
+            What::SwitchLock => {
+                database::query_sqlserver(url, &SWITCH_LOCK_THERE, &[&scope]).await?;
+                Ok(switched(fenced_by.trim()))
+            }
+        }
     }
 
     async fn change_server(&self, url: &PostgresUrl) -> Result<String> {

@@ -6,6 +6,7 @@
 
 mod postgres;
 mod sqlite;
+mod sqlserver;
 mod table;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -87,7 +88,7 @@ struct Status {
 #[derive(Debug, Serialize)]
 struct ScopeStatus {
     scope: String,
-    /// `postgres-lease`, `postgres-advisory`, `sqlite-lease` or `etcd`; null after it was switched off.
+    /// `postgres-lease`, `postgres-advisory`, `sqlserver-lease`, `sqlite-lease` or `etcd`; null after it was switched off.
     lock: Option<String>,
     /// The table, the key, the file or the cluster.
     lock_place: Option<String>,
@@ -123,6 +124,10 @@ impl Question {
             DatabaseUrl::Sqlite(data) => sqlite::read(data, self)?,
             DatabaseUrl::Postgres(url) => {
                 let read = database::within(PATIENCE, postgres::read(url, self)).await;
+                read.map_err(explain_rights)?
+            }
+            DatabaseUrl::SqlServer(url) => {
+                let read = database::within(PATIENCE, sqlserver::read(url, self)).await;
                 read.map_err(explain_rights)?
             }
         };
@@ -210,7 +215,7 @@ impl Reading {
     /// Whether a row of this lock would have been read if there were one.
     fn can_see(&self, lock: &LockName) -> bool {
         match lock.kind.as_str() {
-            "" | "postgres-advisory" | "sqlite-lease" => true,
+            "" | "postgres-advisory" | "sqlite-lease" | "sqlserver-lease" => true,
             "postgres-lease" => !self.hidden.contains(&lock.place),
             _ => false,
         }

@@ -2,8 +2,8 @@
 //!
 //! Three rules live here so that nobody above has to remember them:
 //!
-//! - A call that failed or timed out throws its connection away: a [`postgres::Session`] is taken out of
-//!   its [`postgres::Line`] for a call and put back only after it succeeded.
+//! - A call that failed or timed out throws its connection away: a session is taken out of its
+//!   [`line::Line`] or [`pool::Pool`] for a call and put back only after it succeeded.
 //! - A password never reaches a log or an error: URLs print without it.
 //! - Migrations run under a lock, because two nodes start together.
 #![warn(missing_docs)]
@@ -11,9 +11,13 @@
 pub mod clock;
 pub mod deadline;
 pub mod error;
+pub mod line;
 pub mod migrate;
+pub mod pool;
 pub mod postgres;
+pub mod server;
 pub mod sqlite;
+pub mod sqlserver;
 pub mod url;
 
 pub use clock::BootInstant;

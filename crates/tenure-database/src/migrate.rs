@@ -6,5 +6,6 @@
 mod plan;
 pub mod postgres;
 pub mod sqlite;
+pub mod sqlserver;
 
 pub use self::plan::{Applied, MigrateError, Migration, Standing};

@@ -1,21 +1,19 @@
 //! Postgres: a URL, sessions over TLS, and the way a call uses one.
 
-mod line;
 mod listener;
 mod moment;
-mod pool;
 mod pooler;
+mod server;
 mod session;
 mod socket;
 mod tls;
 mod url;
 
 pub use self::{
-    line::Line,
     listener::{Heard, listen},
     moment::Moment,
-    pool::{Pool, Pooled},
     pooler::is_transaction_pooler,
+    server::{Line, Pool, Pooled, Settled},
     session::Session,
     url::PostgresUrl,
 };

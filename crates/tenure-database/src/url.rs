@@ -2,7 +2,10 @@
 
 use std::{fmt, path::PathBuf, str::FromStr};
 
-use crate::postgres::PostgresUrl;
+use crate::{
+    postgres::PostgresUrl,
+    sqlserver::{self, SqlServerUrl},
+};
 
 /// Where the data is.
 #[derive(Clone, Debug)]
@@ -11,13 +14,19 @@ pub enum DatabaseUrl {
     Sqlite(PathBuf),
     /// A server: `postgres://user@host:5432/database`.
     Postgres(Box<PostgresUrl>),
+    /// A server: `sqlserver://user@host:1433/database`, or an ADO connection string.
+    SqlServer(Box<SqlServerUrl>),
 }
 
 impl FromStr for DatabaseUrl {
     type Err = UrlError;
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
+        if sqlserver::is_ado(text) {
+            return text.parse().map(|url| Self::SqlServer(Box::new(url)));
+        }
         match text.split_once(':') {
+            Some(("sqlserver", _)) => text.parse().map(|url| Self::SqlServer(Box::new(url))),
             Some(("sqlite", path)) => sqlite_path(path).map(Self::Sqlite),
             Some(("postgres" | "postgresql", _)) => {
                 text.parse().map(|url| Self::Postgres(Box::new(url)))
@@ -45,6 +54,7 @@ impl fmt::Display for DatabaseUrl {
         match self {
             Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
             Self::Postgres(url) => url.fmt(f),
+            Self::SqlServer(url) => url.fmt(f),
         }
     }
 }
@@ -53,10 +63,10 @@ impl fmt::Display for DatabaseUrl {
 #[derive(Debug, thiserror::Error)]
 pub enum UrlError {
     /// No scheme at all.
-    #[error("a database URL begins with sqlite: or postgres://")]
+    #[error("a database URL begins with sqlite:, postgres:// or sqlserver://")]
     NotAUrl,
     /// A scheme that nobody here speaks.
-    #[error("no database is known by {scheme}: (sqlite: and postgres:// are)")]
+    #[error("no database is known by {scheme}: (sqlite:, postgres:// and sqlserver:// are)")]
     Scheme {
         /// What stood before the colon.
         scheme: String,
@@ -67,6 +77,21 @@ pub enum UrlError {
     /// The rest of a Postgres URL is wrong.
     #[error("this Postgres URL cannot be used")]
     Postgres(#[source] tokio_postgres::Error),
+    /// The rest of a SQL Server URL or connection string is wrong.
+    #[error("this SQL Server URL cannot be used: {why}")]
+    SqlServer {
+        /// What, without repeating it.
+        why: String,
+    },
+    /// The file with the password cannot be read.
+    #[error("cannot read the password of password_file={path}")]
+    PasswordFile {
+        /// As given in the URL.
+        path: String,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// The file with the trusted certificates cannot be used.
     #[error("cannot read the certificates of sslrootcert={path}")]
     RootCertificates {
@@ -95,6 +120,7 @@ mod tests {
         );
         let url: DatabaseUrl = "postgres://me:s3cret@db/app".parse().unwrap();
         assert!(!format!("{url:?}").contains("s3cret"));
+        assert_eq!(shown("sqlserver://me:s3cret@db/app"), "sqlserver://me@db:1433/app");
     }
 
     #[test]
@@ -117,6 +143,8 @@ mod tests {
             "s3cret",
             "postgres://me:s3cret@db:port/x",
             "host=db password=s3cret options=a:b",
+            "sqlserver://me:s3cret@db:port/app",
+            "server=tcp:db,port;password=s3cret",
         ] {
             assert!(!refused(url).contains("s3cret"), "{}", refused(url));
         }

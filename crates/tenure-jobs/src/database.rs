@@ -27,5 +27,6 @@ pub fn store(
             Arc::new(PostgresStore::new(url, Limits { read: READ, write }, patience))
         }
         DatabaseUrl::Sqlite(data) => Arc::new(SqliteStore::open(data, READ, patience)?),
+        DatabaseUrl::SqlServer(_) => return Err(DatabaseError::NotKeptThere { what: "jobs" }),
     })
 }

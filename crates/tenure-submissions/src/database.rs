@@ -5,18 +5,21 @@ use std::{sync::Arc, time::Duration};
 use tenure::{
     Candidate, DatabaseUrl, Election, Timing,
     election::Builder,
-    fence::{FenceError, PostgresFence, SqliteFence},
+    fence::{FenceError, PostgresFence, SqlServerFence, SqliteFence},
     lock::{
         LockError,
         postgres_lease::{LeaseTable, PostgresLease},
         sqlite_lease::SqliteLease,
+        sqlserver_lease::{self, SqlServerLease},
     },
 };
 use tenure_database::DatabaseError;
 
-use crate::store::{Store, postgres::PostgresStore, sqlite::SqliteStore};
+use crate::store::{
+    Store, postgres::PostgresStore, sqlite::SqliteStore, sqlserver::SqlServerStore,
+};
 
-/// The lease on Postgres, under the name that others know. On SQLite it is in the lease file beside the data.
+/// The lease on Postgres and SQL Server, under the name that others know. On SQLite it is in the lease file beside the data.
 pub const LEASES: &str = "submission_manager_leases";
 
 /// A store whose calls answer within `patience`; its schema must be there.
@@ -24,6 +27,7 @@ pub fn store(db: &DatabaseUrl, patience: Duration) -> Result<Arc<dyn Store>, Dat
     Ok(match db {
         DatabaseUrl::Postgres(url) => Arc::new(PostgresStore::new(url, patience)),
         DatabaseUrl::Sqlite(data) => Arc::new(SqliteStore::open(data, patience)?),
+        DatabaseUrl::SqlServer(url) => Arc::new(SqlServerStore::new(url, patience)),
     })
 }
 
@@ -42,6 +46,11 @@ pub fn contender(
         DatabaseUrl::Sqlite(data) => {
             let lock = SqliteLease::new(data, candidate.clone(), timing)?;
             Election::builder(candidate, timing, lock).fence(SqliteFence::new(data, timing)?)
+        }
+        DatabaseUrl::SqlServer(url) => {
+            let (table, url) = (sqlserver_lease::LeaseTable::named(LEASES)?, (**url).clone());
+            let lock = SqlServerLease::new(url.clone(), table, candidate.clone(), timing)?;
+            Election::builder(candidate, timing, lock).fence(SqlServerFence::new(url, timing))
         }
     })
 }

@@ -19,6 +19,22 @@ pub const POSTGRES: [Migration; 1] = [Migration {
     breaking: true,
 }];
 
+/// SQL Server: batches, with `GO` between them.
+pub const SQLSERVER: [Migration; 1] = [Migration {
+    version: 1,
+    name: "intents, attempts and the executor's lease",
+    sql: concat!(
+        include_str!("../sql/sqlserver/schema/leases.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/intents.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/attempts.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/forget_attempts.sql"),
+    ),
+    breaking: true,
+}];
+
 /// SQLite.
 pub const SQLITE: [Migration; 1] = [Migration {
     version: 1,
@@ -31,6 +47,12 @@ pub const SQLITE: [Migration; 1] = [Migration {
     ),
     breaking: true,
 }];
+
+/// What a role needs on SQL Server to take and to execute submissions, beside what elections need.
+#[must_use]
+pub fn sqlserver_grants_to(role: &str) -> String {
+    migrate::sqlserver::grant(include_str!("../sql/sqlserver/grant.sql"), role)
+}
 
 /// What a role needs on Postgres to take and to execute submissions, beside what elections need.
 #[must_use]

@@ -7,6 +7,7 @@ mod batch;
 mod columns;
 pub mod postgres;
 pub mod sqlite;
+pub mod sqlserver;
 
 use std::sync::Arc;
 

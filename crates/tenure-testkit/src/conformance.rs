@@ -9,6 +9,7 @@ pub mod backend;
 mod etcd;
 mod postgres;
 mod sqlite;
+mod sqlserver;
 
 use std::time::Duration;
 
@@ -24,14 +25,15 @@ pub use self::etcd::EtcdBackend;
 pub use self::{
     postgres::{PostgresAdvisoryBackend, PostgresLeaseBackend},
     sqlite::SqliteBackend,
+    sqlserver::SqlServerBackend,
 };
 use crate::{eventually, millis, secs};
 
 /// Names every law, so that no backend can leave one out without saying so.
 #[macro_export]
 macro_rules! lock_conformance {
-    ($backend:expr) => {
-        $crate::lock_conformance!(@laws $backend;
+    ($backend:expr $(, $attribute:meta)?) => {
+        $crate::lock_conformance!(@laws $backend $(, $attribute)?;
             one_winner_among_many_concurrent_starters
             refused_while_held
             taken_after_expiry_with_the_next_epoch
@@ -54,18 +56,30 @@ macro_rules! lock_conformance {
             two_hundred_candidates_on_one_scope_elect_one
         );
     };
+    (@laws $backend:expr, $attribute:meta; $($law:ident)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            #[$attribute]
+            async fn $law() {
+                $crate::lock_conformance!(@body $backend, $law);
+            }
+        )*
+    };
     (@laws $backend:expr; $($law:ident)*) => {
         $(
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $law() {
-                let backend = $backend.await.unwrap();
-                if let Some(reason) = $crate::conformance::Backend::has_no_meaning(&backend, stringify!($law)) {
-                    println!("no meaning for this lock: {reason}");
-                    return;
-                }
-                $crate::conformance::$law(&backend).await;
+                $crate::lock_conformance!(@body $backend, $law);
             }
         )*
+    };
+    (@body $backend:expr, $law:ident) => {
+        let backend = $backend.await.unwrap();
+        if let Some(reason) = $crate::conformance::Backend::has_no_meaning(&backend, stringify!($law)) {
+            println!("no meaning for this lock: {reason}");
+            return;
+        }
+        $crate::conformance::$law(&backend).await;
     };
 }
 
@@ -114,7 +128,7 @@ async fn winners(mut locks: Vec<Box<dyn Lock>>) -> usize {
 pub async fn one_winner_among_many_concurrent_starters(backend: &impl Backend) {
     for round in 0..3 {
         let scope = format!("round-{round}");
-        let locks = (0..16).map(|at| backend.candidate(&scope, &format!("node-{at}"))).collect();
+        let locks = (0..16).map(|at| backend.one_of_many(&scope, &format!("node-{at}"))).collect();
         assert_eq!(winners(locks).await, 1);
     }
 }
@@ -312,6 +326,6 @@ pub async fn a_release_is_heard_of_by_those_who_wait(backend: &impl Backend) {
 }
 
 pub async fn two_hundred_candidates_on_one_scope_elect_one(backend: &impl Backend) {
-    let locks = (0..200).map(|at| backend.candidate(JOBS, &format!("node-{at}"))).collect();
+    let locks = (0..200).map(|at| backend.one_of_many(JOBS, &format!("node-{at}"))).collect();
     assert_eq!(winners(locks).await, 1);
 }

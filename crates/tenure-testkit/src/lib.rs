@@ -11,6 +11,8 @@ pub mod pgbouncer;
 pub mod postgres;
 pub mod proxy;
 mod server;
+pub mod sqlserver;
+pub mod statements;
 
 pub use eventually::{eventually, eventually_true, millis, secs};
 pub use server::{Port, find_program};

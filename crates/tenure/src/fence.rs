@@ -13,12 +13,16 @@
 
 pub mod postgres;
 pub mod sqlite;
+pub mod sqlserver;
 mod statement;
 
 use async_trait::async_trait;
 use tenure_database::DatabaseError;
 
-pub use self::{postgres::PostgresFence, sqlite::SqliteFence, statement::FencedStatement};
+pub use self::{
+    postgres::PostgresFence, sqlite::SqliteFence, sqlserver::SqlServerFence,
+    statement::FencedStatement,
+};
 use crate::{
     lock::LockPlace,
     term::{Epoch, Scope, Term},

@@ -7,7 +7,7 @@
 //!
 //! | lock | no two gates open at once |
 //! | --- | --- |
-//! | lease row (Postgres, SQLite) | always, as long as clocks run at nearly the same rate |
+//! | lease row (Postgres, SQL Server, SQLite) | always, as long as clocks run at nearly the same rate |
 //! | etcd | the same, as long as etcd keeps a lease that is kept alive; before 3.4.31 and 3.5.13 a member that was deposed while it was frozen may end one early, and there only the fence holds, or `Takeover::Wait` |
 //! | Postgres advisory lock | when a process dies, freezes or is cut off; when the *server* ends the session, two gates may be open for at most the late threshold, and there only the fence holds |
 
@@ -18,6 +18,7 @@ pub mod postgres_lease;
 mod postgres_news;
 mod processes;
 pub mod sqlite_lease;
+pub mod sqlserver_lease;
 mod witness;
 
 use std::{
@@ -91,7 +92,7 @@ pub trait Lock: Send {
 /// The kind of lock, and which one of its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockPlace {
-    /// `postgres-lease`, `postgres-advisory`, `sqlite-lease` or `etcd`.
+    /// `postgres-lease`, `postgres-advisory`, `sqlserver-lease`, `sqlite-lease` or `etcd`.
     pub kind: &'static str,
     /// The table, or the cluster.
     pub name: String,

@@ -40,6 +40,44 @@ pub const POSTGRES: [Migration; 1] = [Migration {
     breaking: true,
 }];
 
+/// SQL Server: batches, with `GO` between them.
+pub const SQLSERVER: [Migration; 1] = [Migration {
+    version: 1,
+    name: "terms, fences and leases",
+    sql: concat!(
+        include_str!("../sql/sqlserver/schema/fences.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/terms.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/drains.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/lease_tables.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/procedures.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/create_lease_table.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/leases.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/fence.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/begin_term.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/end_term.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/raise_fence.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/drain.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/end_drain.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/burn_epochs.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/switch_lock.sql"),
+    ),
+    breaking: true,
+}];
+
 /// SQLite.
 pub const SQLITE: [Migration; 1] = [Migration {
     version: 1,
@@ -51,6 +89,12 @@ pub const SQLITE: [Migration; 1] = [Migration {
     ),
     breaking: true,
 }];
+
+/// What a role needs on SQL Server to run elections and to write through the fence.
+#[must_use]
+pub fn sqlserver_grants_to(role: &str) -> String {
+    migrate::sqlserver::grant(include_str!("../sql/sqlserver/grant.sql"), role)
+}
 
 /// What a role needs on Postgres to run elections and to write through the fence.
 #[must_use]

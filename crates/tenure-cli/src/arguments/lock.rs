@@ -46,6 +46,9 @@ impl TypedContest {
         let usual = match db {
             DatabaseUrl::Postgres(_) => TypedLock::Advisory,
             DatabaseUrl::Sqlite(_) => TypedLock::Lease,
+            DatabaseUrl::SqlServer(_) => {
+                bail!("jobs are kept in Postgres or SQLite: --db postgres://… or sqlite:FILE")
+            }
         };
         let lock = match self.lock.unwrap_or(usual) {
             TypedLock::Lease => LockChoice::Lease,

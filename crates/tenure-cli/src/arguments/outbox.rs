@@ -140,8 +140,8 @@ impl TypedOutbox {
         };
         let url = match db {
             DatabaseUrl::Postgres(url) => Some(*url),
-            DatabaseUrl::Sqlite(_) if matches!(what, What::Print) => None,
-            DatabaseUrl::Sqlite(_) => {
+            _ if matches!(what, What::Print) => None,
+            DatabaseUrl::Sqlite(_) | DatabaseUrl::SqlServer(_) => {
                 bail!(
                     "the outbox is in a Postgres database: --db postgres://USER@HOST/DATABASE (or TENURE_DB)"
                 )

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail};
 use reqwest::Client;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
-use tenure::BootInstant;
+use tenure::{BootInstant, DatabaseUrl};
 use tokio::process::{Child, Command};
 
 use super::gateway::Gateway;
@@ -39,6 +39,24 @@ const SETTINGS: [&str; 14] = [
     "800ms",
     "--record-within",
     "600ms",
+    "--retry-after",
+    "500ms",
+];
+
+/// The same, where a session's first statements take their time: it must be worth more than one try.
+const SETTINGS_OF_SQL_SERVER: [&str; 14] = [
+    "--lease-duration",
+    "12s",
+    "--renew-interval",
+    "3s",
+    "--acquire-interval",
+    "1s",
+    "--schedule-refresh-interval",
+    "500ms",
+    "--gateway-timeout",
+    "800ms",
+    "--record-within",
+    "4s",
     "--retry-after",
     "500ms",
 ];
@@ -76,19 +94,25 @@ pub struct Instances {
     client: Client,
     /// It may hold a password.
     url: String,
+    settings: [&'static str; 14],
     registry: PathBuf,
     folder: PathBuf,
     ended_by_themselves: usize,
 }
 
 impl Instances {
-    pub fn start(url: &str, registry: &Path, folder: &Path) -> Result<Self> {
+    pub fn start(url: &str, db: &DatabaseUrl, registry: &Path, folder: &Path) -> Result<Self> {
+        let settings = match db {
+            DatabaseUrl::SqlServer(_) => SETTINGS_OF_SQL_SERVER,
+            DatabaseUrl::Postgres(_) | DatabaseUrl::Sqlite(_) => SETTINGS,
+        };
         let mut instances = Self {
             all: Vec::new(),
             kills: Vec::new(),
             urls: Urls::default(),
             client: Client::builder().timeout(ANSWERS_WITHIN).no_proxy().build()?,
             url: url.to_owned(),
+            settings,
             registry: registry.to_owned(),
             folder: folder.to_owned(),
             ended_by_themselves: 0,
@@ -127,7 +151,7 @@ impl Instances {
             .arg("--registry")
             .arg(&self.registry)
             .args(["--http", &port.to_string(), "--end-with-stdin"])
-            .args(SETTINGS)
+            .args(self.settings)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(log)

@@ -5,7 +5,11 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use rusqlite::{OptionalExtension, TransactionBehavior};
 use tenure::{DatabaseUrl, Scope, fence::sqlite::by_hand};
-use tenure_database::postgres::PostgresUrl;
+use tenure_database::{
+    postgres::PostgresUrl,
+    sqlserver::{Batch, Row},
+    sqlserver_batch,
+};
 use tokio_postgres::types::Type;
 
 use super::{Drain, Seen};
@@ -18,6 +22,11 @@ const DRAIN: &str = include_str!("../../sql/postgres/scope/drain.sql");
 const END_DRAIN: &str = include_str!("../../sql/postgres/scope/end_drain.sql");
 const LATEST_TERM: &str = include_str!("../../sql/postgres/scope/latest_term.sql");
 const LATEST_TERM_IN_FILE: &str = include_str!("../../sql/sqlite/scope/latest_term.sql");
+
+/// On SQL Server.
+const DRAIN_THERE: Batch = sqlserver_batch!("scope/drain", 1);
+const END_DRAIN_THERE: Batch = sqlserver_batch!("scope/end_drain", 1);
+const LATEST_TERM_THERE: Batch = sqlserver_batch!("scope/latest_term", 1);
 
 pub async fn drain(drain: &Drain, db: &DatabaseUrl, scope: &Scope) -> Result<()> {
     let latest = latest_term(db, scope).await?;
@@ -62,6 +71,12 @@ async fn ask(db: &DatabaseUrl, scope: &Scope) -> Result<Option<Seen>> {
             let rows = query(url, DRAIN, scope).await.map_err(needs_rights)?;
             Ok(rows.first().map(|row| seen(row.get("epoch"), row.get("holder"))))
         }
+        DatabaseUrl::SqlServer(url) => {
+            let rows = database::query_sqlserver(url, &DRAIN_THERE, &[&scope.as_str()]).await;
+            let rows = rows.map_err(needs_rights)?;
+            let read = |row: &Row| Ok(seen(row.need("epoch")?, row.need::<&str>("holder")?.into()));
+            rows.first().map(read).transpose()
+        }
     }
 }
 
@@ -77,6 +92,11 @@ async fn take_back(db: &DatabaseUrl, scope: &Scope) -> Result<bool> {
         DatabaseUrl::Postgres(url) => {
             let rows = query(url, END_DRAIN, scope).await.map_err(needs_rights)?;
             Ok(rows.first().is_some_and(|row| row.get(0)))
+        }
+        DatabaseUrl::SqlServer(url) => {
+            let rows = database::query_sqlserver(url, &END_DRAIN_THERE, &[&scope.as_str()]).await;
+            let rows = rows.map_err(needs_rights)?;
+            Ok(rows.first().map(|row| row.need("had_been")).transpose()?.unwrap_or_default())
         }
     }
 }
@@ -100,6 +120,18 @@ async fn latest_term(db: &DatabaseUrl, scope: &Scope) -> Result<Option<Seen>> {
                 epoch: row.get("epoch"),
                 goes_on: !row.get::<_, bool>("has_ended"),
             }))
+        }
+        DatabaseUrl::SqlServer(url) => {
+            let rows =
+                database::query_sqlserver(url, &LATEST_TERM_THERE, &[&scope.as_str()]).await?;
+            let read = |row: &Row| {
+                Ok(Seen {
+                    holder: row.need::<&str>("holder")?.to_owned(),
+                    epoch: row.need("epoch")?,
+                    goes_on: !row.need::<bool>("has_ended")?,
+                })
+            };
+            rows.first().map(read).transpose()
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `tenure migrate --print`: the same migration as a script, for whoever applies it by hand.
 
-use tenure_database::migrate::{Migration, postgres, sqlite};
+use tenure_database::migrate::{Migration, postgres, sqlite, sqlserver};
 
 use super::{Place, Server, TELL_CHANNEL};
 use crate::components::Component;
@@ -30,10 +30,33 @@ pub fn of(place: &Place, components: &[Component]) -> String {
             }
             script.extend(channel.as_ref().map(|channel| channel.statement(TELL_CHANNEL)));
         }
+        Place::SqlServer { .. } => {}
+    }
+    if let Place::SqlServer { grant_to, .. } = place {
+        return on_sqlserver(components, grant_to.as_deref());
     }
     script.push("COMMIT".to_owned());
     let statements: String = script.iter().map(|statement| ended(statement)).collect();
     format!("{HEADER}{statements}")
+}
+
+/// Batches, with `GO` between them as the server's own tools read it.
+fn on_sqlserver(components: &[Component], grant_to: Option<&str>) -> String {
+    let mut batches = vec!["SET XACT_ABORT ON;\nBEGIN TRANSACTION;".to_owned()];
+    batches.push(sqlserver::CREATE.sql.to_owned());
+    for component in components {
+        let Some(there) = component.sqlserver else { continue };
+        for migration in there.known {
+            let [sql, record] = recorded(component.name, migration);
+            batches.push(sql);
+            batches.push(record.replace(", true)", ", 1)").replace(", false)", ", 0)"));
+        }
+        batches.extend(grant_to.map(there.grants_to));
+    }
+    batches.push("COMMIT TRANSACTION;".to_owned());
+    let batches: String =
+        batches.iter().map(|batch| format!("{}\nGO\n", batch.trim_end())).collect();
+    format!("{HEADER}{batches}")
 }
 
 fn recorded(component: &str, migration: &Migration) -> [String; 2] {

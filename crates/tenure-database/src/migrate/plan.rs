@@ -125,6 +125,12 @@ impl From<tokio_postgres::Error> for MigrateError {
     }
 }
 
+impl From<tiberius::error::Error> for MigrateError {
+    fn from(error: tiberius::error::Error) -> Self {
+        Self::Database(error.into())
+    }
+}
+
 impl From<rusqlite::Error> for MigrateError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Database(error.into())

@@ -1,6 +1,7 @@
 //! One connection to Postgres, and the task that drives it.
 
 use std::{
+    collections::HashMap,
     future::poll_fn,
     ops::{Deref, DerefMut},
 };
@@ -11,7 +12,7 @@ use tokio::{
     sync::mpsc,
     task::JoinHandle,
 };
-use tokio_postgres::{AsyncMessage, Client, Connection, Notification};
+use tokio_postgres::{AsyncMessage, Client, Connection, Notification, Statement};
 use tokio_util::sync::CancellationToken;
 
 /// A session: whoever drops it closes the socket at once, and with it whatever the session held; unless
@@ -23,6 +24,7 @@ pub struct Session {
     ended: CancellationToken,
     notifications: mpsc::UnboundedReceiver<Notification>,
     driver: Option<JoinHandle<()>>,
+    prepared: HashMap<&'static str, Statement>,
 }
 
 impl Session {
@@ -34,13 +36,27 @@ impl Session {
         let ended = CancellationToken::new();
         let (notify, notifications) = mpsc::unbounded_channel();
         let driver = tokio::spawn(drive(connection, notify, ended.clone().drop_guard()));
-        Self { client: Some(client), ended, notifications, driver: Some(driver) }
+        let prepared = HashMap::new();
+        Self { client: Some(client), ended, notifications, driver: Some(driver), prepared }
     }
 
     /// Cancelled when the connection has ended, whoever ended it.
     #[must_use]
     pub fn ended(&self) -> CancellationToken {
         self.ended.clone()
+    }
+
+    /// A statement, prepared once per session.
+    pub async fn prepared(
+        &mut self,
+        sql: &'static str,
+    ) -> Result<Statement, tokio_postgres::Error> {
+        if let Some(statement) = self.prepared.get(sql) {
+            return Ok(statement.clone());
+        }
+        let statement = self.prepare(sql).await?;
+        self.prepared.insert(sql, statement.clone());
+        Ok(statement)
     }
 
     /// The next notification of a channel that this session listens to; `None` when it has ended.

@@ -14,11 +14,12 @@ use tempfile::TempDir;
 use tenure::{
     Candidate, DatabaseUrl, Epoch, HolderId, Role, Scope, Term, Timing,
     election::Builder,
-    fence::{Fence, PostgresFence, Raised, SqliteFence},
+    fence::{Fence, PostgresFence, Raised, SqlServerFence, SqliteFence},
     lock::{
         Acquire, Lock,
         postgres_lease::{LeaseTable, PostgresLease},
         sqlite_lease::{LeaseFile, SqliteLease},
+        sqlserver_lease::{self, SqlServerLease},
     },
 };
 use tenure_database::{migrate, sqlite};
@@ -31,7 +32,7 @@ use tenure_submissions::{
     schema,
     store::{OneShot, Reserve, Store, Submission, Submitted},
 };
-use tenure_testkit::{eventually, postgres::Postgres, secs};
+use tenure_testkit::{eventually, postgres::Postgres, secs, sqlserver};
 
 use crate::gateway::Gateway;
 
@@ -56,6 +57,15 @@ macro_rules! on_every_database {
                 }
             )*
         }
+        mod on_sqlserver {
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                #[ignore = "needs TENURE_TEST_SQLSERVER"]
+                async fn $test() {
+                    super::$test(crate::scene::Scene::on_sqlserver().await).await;
+                }
+            )*
+        }
     };
 }
 
@@ -63,13 +73,14 @@ pub enum Database {
     Postgres(Box<Postgres>),
     // Held for its Drop, which removes it.
     Sqlite(#[expect(dead_code)] TempDir),
+    SqlServer(Box<sqlserver::Database>),
 }
 
 pub struct Scene {
-    pub database: Database,
     pub db: DatabaseUrl,
     pub gateway: Gateway,
     started: AtomicUsize,
+    pub database: Database,
 }
 
 impl Scene {
@@ -96,6 +107,16 @@ impl Scene {
         let (ours, known) = (schema::COMPONENT, &schema::SQLITE);
         migrate::sqlite::migrate(&mut file, ours, known).unwrap();
         Self::on(Database::Sqlite(folder), DatabaseUrl::Sqlite(data)).await
+    }
+
+    pub async fn on_sqlserver() -> Self {
+        let components: [(_, &[_]); 2] = [
+            (tenure::schema::COMPONENT, &tenure::schema::SQLSERVER),
+            (schema::COMPONENT, &schema::SQLSERVER),
+        ];
+        let database = sqlserver::Database::with(&components).await.unwrap();
+        let db = DatabaseUrl::SqlServer(Box::new(database.url().clone()));
+        Self::on(Database::SqlServer(Box::new(database)), db).await
     }
 
     async fn on(database: Database, db: DatabaseUrl) -> Self {
@@ -191,6 +212,12 @@ impl Scene {
                 let lock = SqliteLease::new(data, candidate, timing).unwrap();
                 (Box::new(lock), Box::new(SqliteFence::new(data, timing).unwrap()))
             }
+            DatabaseUrl::SqlServer(url) => {
+                let (table, url) =
+                    (sqlserver_lease::LeaseTable::named(LEASES).unwrap(), (**url).clone());
+                let lock = SqlServerLease::new(url.clone(), table, candidate, timing).unwrap();
+                (Box::new(lock), Box::new(SqlServerFence::new(url, timing)))
+            }
         }
     }
 
@@ -201,6 +228,11 @@ impl Scene {
                 let client = postgres.connect().await.unwrap();
                 let expire = "UPDATE submission_manager_leases SET expires_at = clock_timestamp()";
                 client.execute(expire, &[]).await.unwrap();
+            }
+            (Database::SqlServer(database), _) => {
+                let expire =
+                    "UPDATE dbo.submission_manager_leases SET expires_at = SYSUTCDATETIME()";
+                database.session().await.unwrap().run(expire).await.unwrap();
             }
             (_, DatabaseUrl::Sqlite(data)) => {
                 let leases = LeaseFile::beside(data).open(secs(10)).unwrap();

@@ -6,3 +6,5 @@ mod laws;
 mod postgres;
 mod scene;
 mod sqlite;
+mod sqlserver;
+mod statements;

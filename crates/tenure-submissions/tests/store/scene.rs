@@ -18,8 +18,19 @@ use tenure_submissions::{
 pub trait Backend: Send + Sync {
     fn store(&self) -> &dyn Store;
 
+    /// Whether a law can be shown here; one that cannot is named.
+    fn shows(&self, law: &str) -> bool {
+        let _ = law;
+        true
+    }
+
     /// Another instance on the same database.
     fn another(&self) -> Arc<dyn Store>;
+
+    /// Whether a refresh brings nothing of what began to be written after a transaction that is open.
+    fn stalls(&self) -> bool {
+        false
+    }
 
     /// A term that may write from now on; all before it may not.
     async fn term(&self) -> Term;

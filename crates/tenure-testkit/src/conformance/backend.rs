@@ -26,6 +26,11 @@ pub trait Backend: Sync {
     /// A candidate that has not asked for anything yet.
     fn candidate(&self, scope: &str, holder: &str) -> Box<dyn Lock>;
 
+    /// A candidate among so many that connecting alone takes them long.
+    fn one_of_many(&self, scope: &str, holder: &str) -> Box<dyn Lock> {
+        self.candidate(scope, holder)
+    }
+
     /// The durations of these candidates.
     fn timing(&self) -> Timing {
         short_lease()

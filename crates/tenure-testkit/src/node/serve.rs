@@ -122,7 +122,7 @@ async fn act(db: String, gate: LeaderGate) {
             let acted = match db.parse() {
                 Ok(DatabaseUrl::Postgres(url)) => act_on_postgres(&url, &gate, &term).await,
                 Ok(DatabaseUrl::Sqlite(path)) => act_on_sqlite(&path, &gate, &term),
-                Err(_) => return,
+                Ok(DatabaseUrl::SqlServer(_)) | Err(_) => return,
             };
             if let Err(fence::FenceError::Refused { epoch, .. }) = acted {
                 tell(&Told::Refused { epoch });

@@ -245,7 +245,7 @@ impl Lock for PostgresLease {
         let (tell, news) = mpsc::unbounded_channel();
         let scope = self.candidate.scope.clone();
         let listening = postgres_news::listen(
-            self.line.url().clone(),
+            self.line.server().clone(),
             LISTEN.to_owned(),
             self.timing,
             Pooler::Possible,

@@ -1,0 +1,71 @@
+-- Records the outcomes of attempts, in a fenced transaction: the intent goes on and the attempt is appended, or
+-- neither. One row for each; one that has moved on is left out.
+-- @P4 nvarchar(max): the outcomes as JSON: row, attempt number, when it began and ended, what came of it, and what the
+-- intent is from now on.
+DECLARE @now datetime2(7);
+DECLARE @input TABLE (
+    row_number       bigint       NOT NULL PRIMARY KEY,
+    attempt_number   int          NOT NULL,
+    started_at       datetime2(7) NOT NULL,
+    finished_at      datetime2(7) NOT NULL,
+    outcome_status   nvarchar(4000),
+    outcome_reason   nvarchar(4000),
+    error            nvarchar(4000),
+    status           varchar(16)  NOT NULL,
+    exhausted_reason varchar(32),
+    next_attempt_at  datetime2(7)
+);
+DECLARE @moved TABLE (row_number bigint NOT NULL PRIMARY KEY);
+INSERT INTO @input (row_number, attempt_number, started_at, finished_at, outcome_status, outcome_reason, error,
+                    status, exhausted_reason, next_attempt_at)
+SELECT row_number, attempt_number, started_at, finished_at, outcome_status, outcome_reason, error, status,
+       exhausted_reason, next_attempt_at
+FROM OPENJSON(@P4) WITH (
+    row_number       bigint         '$.row_number',
+    attempt_number   int            '$.attempt_number',
+    started_at       datetime2(7)   '$.started_at',
+    finished_at      datetime2(7)   '$.finished_at',
+    outcome_status   nvarchar(4000) '$.outcome_status',
+    outcome_reason   nvarchar(4000) '$.outcome_reason',
+    error            nvarchar(4000) '$.error',
+    status           varchar(16)    '$.status',
+    exhausted_reason varchar(32)    '$.exhausted_reason',
+    next_attempt_at  datetime2(7)   '$.next_attempt_at');
+INSERT INTO @moved (row_number)
+SELECT i.row_number
+FROM @input AS n
+JOIN dbo.submission_intents AS i WITH (UPDLOCK, ROWLOCK) ON i.row_number = n.row_number
+WHERE i.status = 'pending'
+  AND i.reserved_attempt = n.attempt_number
+  AND i.attempt_count = n.attempt_number - 1
+ORDER BY i.row_number;
+SET @now = SYSUTCDATETIME();
+UPDATE i
+SET status = n.status,
+    attempt_count = n.attempt_number,
+    reserved_attempt = NULL,
+    reserved_at = NULL,
+    reserved_epoch = NULL,
+    final_outcome_status = CASE WHEN n.status <> 'pending' THEN n.outcome_status END,
+    final_outcome_reason = CASE WHEN n.status <> 'pending' THEN n.outcome_reason END,
+    exhausted_reason = n.exhausted_reason,
+    webhook_status = CASE WHEN n.status <> 'pending' AND i.webhook_url IS NOT NULL THEN 'pending' END,
+    next_attempt_at = n.next_attempt_at,
+    completed_at = CASE WHEN n.status <> 'pending' THEN @now END,
+    updated_at = @now,
+    last_modified_at = @now,
+    version = i.version + 1
+FROM dbo.submission_intents AS i
+JOIN @moved AS m ON m.row_number = i.row_number
+JOIN @input AS n ON n.row_number = i.row_number;
+INSERT INTO dbo.submission_attempts (
+    intent_id, attempt_number, started_at, finished_at, outcome_status, outcome_reason, error
+)
+SELECT i.intent_id, n.attempt_number, n.started_at, n.finished_at, n.outcome_status, n.outcome_reason, n.error
+FROM @moved AS m
+JOIN @input AS n ON n.row_number = m.row_number
+JOIN dbo.submission_intents AS i ON i.row_number = m.row_number;
+SELECT i.row_number, i.version, DATEDIFF_BIG(MICROSECOND, '1970-01-01', i.next_attempt_at) AS next_attempt_at,
+       CAST(CASE WHEN i.webhook_status IS NULL THEN 0 ELSE 1 END AS bit) AS has_webhook
+FROM @moved AS m
+JOIN dbo.submission_intents AS i ON i.row_number = m.row_number;

@@ -1,0 +1,2 @@
+-- The database's clock.
+SELECT DATEDIFF_BIG(MICROSECOND, '1970-01-01', SYSUTCDATETIME()) AS now;

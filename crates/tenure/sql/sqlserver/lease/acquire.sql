@@ -1,0 +1,47 @@
+-- Takes the lease over if it has expired, or creates it for its first holder. One row.
+-- The row, or the place where it would be, is locked first and the clock read after that: a wait must not make an
+-- old "now" decide.
+-- @P1 varchar(64): lease_name, @P2 varchar(128): holder_id, @P3 bigint: lease in milliseconds, @P4 bigint: highest
+-- epoch that the candidate has seen, @P5 varchar(64): its nonce.
+DECLARE @lease_name varchar(64) = @P1, @holder_id varchar(128) = @P2, @lease_ms bigint = @P3, @floor bigint = @P4,
+        @nonce varchar(64) = @P5;
+DECLARE @seen_holder varchar(128), @seen_epoch bigint, @seen_nonce varchar(64), @renewed_at datetime2(7),
+        @expires_at datetime2(7), @now datetime2(7), @until datetime2(7), @epoch bigint, @won int = 0;
+BEGIN TRANSACTION;
+SELECT @seen_holder = holder_id, @seen_epoch = lease_epoch, @seen_nonce = nonce, @renewed_at = renewed_at,
+       @expires_at = expires_at
+FROM {table} WITH (UPDLOCK, HOLDLOCK, ROWLOCK)
+WHERE lease_name = @lease_name;
+SET @now = SYSUTCDATETIME();
+SET @until = DATEADD(MILLISECOND, @lease_ms % 1000, DATEADD(SECOND, @lease_ms / 1000, @now));
+SELECT @epoch = MAX(known.epoch) + 1
+FROM (SELECT @floor AS epoch
+      UNION ALL SELECT @seen_epoch
+      UNION ALL SELECT fence.epoch FROM dbo.tenure_fences AS fence WHERE fence.scope = @lease_name) AS known;
+IF @seen_epoch IS NULL
+BEGIN
+    INSERT INTO {table} (lease_name, holder_id, lease_epoch, acquired_at, renewed_at, expires_at, nonce)
+    VALUES (@lease_name, @holder_id, @epoch, @now, @now, @until, @nonce);
+    SET @won = 1;
+END
+ELSE IF @expires_at <= @now
+BEGIN
+    UPDATE {table}
+    SET holder_id = @holder_id,
+        lease_epoch = @epoch,
+        acquired_at = @now,
+        renewed_at = @now,
+        expires_at = @until,
+        nonce = @nonce
+    WHERE lease_name = @lease_name AND lease_epoch = @seen_epoch AND expires_at = @expires_at;
+    SET @won = @@ROWCOUNT;
+END;
+COMMIT TRANSACTION;
+SELECT CASE WHEN @won = 1 THEN @epoch END AS won_epoch,
+       @seen_holder AS holder_id,
+       @seen_epoch AS lease_epoch,
+       DATEDIFF_BIG(MICROSECOND, @now, @expires_at) AS left_us,
+       DATEDIFF_BIG(MICROSECOND, @renewed_at, @now) AS age_us,
+       CAST(CASE WHEN @seen_nonce = @nonce THEN 1 ELSE 0 END AS bit) AS ours,
+       DATEDIFF_BIG(MICROSECOND, '1970-01-01', @now) AS now_us,
+       {server} AS server;
