@@ -69,7 +69,8 @@ async fn a_frozen_leader_wakes_up_as_a_standby_and_records_nothing(cluster: &mut
         next
     };
     let (answer, next) = futures_util::join!(reported, thaws);
-    assert_eq!(answer.status, 409, "{answer:?}");
+    // Whoever froze with a write of its own under way does not know what came of it, and says so.
+    assert!([409, 503].contains(&answer.status), "{answer:?}");
     let job = cluster.job(next, "job").await;
     assert_eq!((&job["state"], &job["job_epoch"]), (&json!("queued"), &json!(2)), "{job}");
     assert_eq!(job["result"], json!(null));
