@@ -1,4 +1,4 @@
--- Records the migration above, so that `tenure migrate` finds it applied. For Postgres and SQLite; the
+-- Records the migration above, so that `tenure migrate` finds it applied. For every database; the
 -- values are filled in as literals.
 INSERT INTO tenure_migrations (component, version, name, checksum, breaking)
 VALUES ({component}, {version}, {name}, {checksum}, {breaking});

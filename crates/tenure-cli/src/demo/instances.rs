@@ -25,41 +25,23 @@ const COUNT: usize = 3;
 const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 /// How often an instance may end by itself before the demo gives up.
 const PATIENCE: usize = 10;
+/// The same on every database.
+const SETTINGS: [&str; 8] = [
+    "--acquire-interval",
+    "1s",
+    "--schedule-refresh-interval",
+    "500ms",
+    "--gateway-timeout",
+    "800ms",
+    "--retry-after",
+    "500ms",
+];
 /// Short, so that a failover takes seconds. A lease of 3s leaves its holder 2s from one renewal on.
-const SETTINGS: [&str; 14] = [
-    "--lease-duration",
-    "3s",
-    "--renew-interval",
-    "500ms",
-    "--acquire-interval",
-    "1s",
-    "--schedule-refresh-interval",
-    "500ms",
-    "--gateway-timeout",
-    "800ms",
-    "--record-within",
-    "600ms",
-    "--retry-after",
-    "500ms",
-];
-
-/// The same, where a session's first statements take their time: it must be worth more than one try.
-const SETTINGS_OF_SQL_SERVER: [&str; 14] = [
-    "--lease-duration",
-    "12s",
-    "--renew-interval",
-    "3s",
-    "--acquire-interval",
-    "1s",
-    "--schedule-refresh-interval",
-    "500ms",
-    "--gateway-timeout",
-    "800ms",
-    "--record-within",
-    "4s",
-    "--retry-after",
-    "500ms",
-];
+const PACE: [&str; 6] =
+    ["--lease-duration", "3s", "--renew-interval", "500ms", "--record-within", "600ms"];
+/// Where a session's first statements take their time: they must be worth more than one try.
+const PACE_OF_SQL_SERVER: [&str; 6] =
+    ["--lease-duration", "12s", "--renew-interval", "3s", "--record-within", "4s"];
 
 /// What an instance says of itself.
 #[derive(Clone, Debug, Deserialize)]
@@ -94,7 +76,7 @@ pub struct Instances {
     client: Client,
     /// It may hold a password.
     url: String,
-    settings: [&'static str; 14],
+    pace: [&'static str; 6],
     registry: PathBuf,
     folder: PathBuf,
     ended_by_themselves: usize,
@@ -102,9 +84,9 @@ pub struct Instances {
 
 impl Instances {
     pub fn start(url: &str, db: &DatabaseUrl, registry: &Path, folder: &Path) -> Result<Self> {
-        let settings = match db {
-            DatabaseUrl::SqlServer(_) => SETTINGS_OF_SQL_SERVER,
-            DatabaseUrl::Postgres(_) | DatabaseUrl::Sqlite(_) => SETTINGS,
+        let pace = match db {
+            DatabaseUrl::SqlServer(_) => PACE_OF_SQL_SERVER,
+            DatabaseUrl::Postgres(_) | DatabaseUrl::Sqlite(_) => PACE,
         };
         let mut instances = Self {
             all: Vec::new(),
@@ -112,7 +94,7 @@ impl Instances {
             urls: Urls::default(),
             client: Client::builder().timeout(ANSWERS_WITHIN).no_proxy().build()?,
             url: url.to_owned(),
-            settings,
+            pace,
             registry: registry.to_owned(),
             folder: folder.to_owned(),
             ended_by_themselves: 0,
@@ -151,7 +133,8 @@ impl Instances {
             .arg("--registry")
             .arg(&self.registry)
             .args(["--http", &port.to_string(), "--end-with-stdin"])
-            .args(self.settings)
+            .args(SETTINGS)
+            .args(self.pace)
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(log)

@@ -47,9 +47,8 @@ fn on_sqlserver(components: &[Component], grant_to: Option<&str>) -> String {
     for component in components {
         let Some(there) = component.sqlserver else { continue };
         for migration in there.known {
-            let [sql, record] = recorded(component.name, migration);
-            batches.push(sql);
-            batches.push(record.replace(", true)", ", 1)").replace(", false)", ", 0)"));
+            let breaking = u8::from(migration.breaking).to_string();
+            batches.extend(recorded_as(component.name, migration, &breaking));
         }
         batches.extend(grant_to.map(there.grants_to));
     }
@@ -60,12 +59,17 @@ fn on_sqlserver(components: &[Component], grant_to: Option<&str>) -> String {
 }
 
 fn recorded(component: &str, migration: &Migration) -> [String; 2] {
+    recorded_as(component, migration, &migration.breaking.to_string())
+}
+
+/// With the truth as the database writes it.
+fn recorded_as(component: &str, migration: &Migration, breaking: &str) -> [String; 2] {
     let record = RECORD
         .replace("{component}", &literal(component))
         .replace("{version}", &migration.version.to_string())
         .replace("{name}", &literal(migration.name))
         .replace("{checksum}", &literal(&migration.checksum()))
-        .replace("{breaking}", &migration.breaking.to_string());
+        .replace("{breaking}", breaking);
     [migration.sql.to_owned(), record]
 }
 
