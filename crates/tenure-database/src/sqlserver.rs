@@ -10,7 +10,7 @@ pub use tiberius::ToSql;
 pub use self::{
     batch::{Batch, batches},
     meaning::Meaning,
-    session::{Row, Session, SqlServer},
+    session::{Row, Session, SqlServer, said, settings},
     url::{PASSWORD_VARIABLE, SqlServerUrl, is_ado},
 };
 use crate::{line, pool};

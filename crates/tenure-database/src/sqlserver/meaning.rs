@@ -37,7 +37,7 @@ impl Meaning {
             1222 => Self::Busy,
             // Null, conversion, overflow, constraint, truncation.
             220 | 241 | 242 | 245 | 295 | 515 | 547 | 2628 | 8114 | 8115 | 8152 => Self::OfTheData,
-            229 | 230 | 262 | 297 | 300 | 916 | 15247 => Self::NoRights,
+            229 | 230 | 262 | 297 | 300 | 916 | 2760 | 15151 | 15247 => Self::NoRights,
             976 | 978 | 982 | 983 | 3906 | 3908 => Self::ReadOnly,
             208 | 2812 => Self::NoSchema,
             51_001 => Self::Refused,
@@ -66,6 +66,7 @@ mod tests {
             (8152, Meaning::OfTheData),
             (229, Meaning::NoRights),
             (262, Meaning::NoRights),
+            (15_151, Meaning::NoRights),
             (3906, Meaning::ReadOnly),
             (978, Meaning::ReadOnly),
             (208, Meaning::NoSchema),

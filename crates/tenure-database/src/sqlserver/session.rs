@@ -17,6 +17,28 @@ const SILENCE: Duration = Duration::from_secs(30);
 /// an error must end its transaction, whatever it was.
 const SETTINGS: &str = include_str!("../../sql/sqlserver/session.sql");
 
+/// The batch that sets them.
+#[must_use]
+pub fn settings(lock_timeout: Duration) -> String {
+    SETTINGS.replace("{lock_timeout}", &lock_timeout.as_millis().to_string())
+}
+
+/// What a person should read of the driver's error: what the server said, and its number for it; and of a certificate
+/// that was refused, what the URL can say.
+#[must_use]
+pub fn said(error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    match error.downcast_ref::<Error>()? {
+        Error::Server(told) => Some(format!("{} ({})", told.message(), told.code())),
+        Error::Tls(why) => {
+            // What follows is advice for whoever writes programs.
+            let why = why.split(" To connect anyway").next().unwrap_or_default();
+            let why = why.trim_end_matches('.');
+            Some(format!("TLS: {why} (the URL may say ca=FILE, or trust_certificate=true)"))
+        }
+        _ => None,
+    }
+}
+
 /// A server whose sessions wait for a row no longer than this.
 #[derive(Clone, Debug)]
 pub struct SqlServer {
@@ -57,8 +79,7 @@ impl SqlServer {
             }
             opened => opened?,
         };
-        let limit = self.lock_timeout.as_millis().to_string();
-        session.run(&SETTINGS.replace("{lock_timeout}", &limit)).await?;
+        session.run(&settings(self.lock_timeout)).await?;
         Ok(session)
     }
 }

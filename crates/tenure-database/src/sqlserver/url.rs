@@ -174,10 +174,10 @@ fn decoded(text: &str) -> Result<String, UrlError> {
 fn of_ado(text: &str) -> Result<(Config, String), UrlError> {
     // What the driver says may repeat a value.
     let unreadable = |_| refused("the connection string cannot be read");
+    let pairs = ado_pairs(text);
     let named = |names: &[&str]| {
-        let pairs = text.split(';').filter_map(|pair| pair.split_once('='));
-        let mut pairs = pairs.map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim()));
-        pairs.find(|(name, _)| names.contains(&name.as_str())).map(|(_, value)| value)
+        let found = pairs.iter().find(|(name, _)| names.contains(&name.as_str()));
+        found.map(|(_, value)| *value)
     };
     let user = named(&["user id", "uid", "user", "username"]);
     let user = user.ok_or_else(|| refused("it names no user"))?;
@@ -190,6 +190,32 @@ fn of_ado(text: &str) -> Result<(Config, String), UrlError> {
     }
     let place = config.get_addr();
     Ok((config, format!("sqlserver://{user}@{place}/{database}")))
+}
+
+/// The names, in lower case, and their values without quotes; a semicolon in quotes separates nothing.
+fn ado_pairs(text: &str) -> Vec<(String, &str)> {
+    let (mut closes, mut closed, mut before) = (None, None, ' ');
+    let separates = |c: char| {
+        let just_closed = closed.take();
+        match closes {
+            Some(end) if c == end => (closes, closed) = (None, Some(end)),
+            Some(_) => {}
+            // A quote that is doubled is one, and the value goes on.
+            None if just_closed == Some(c) => closes = just_closed,
+            None if before == '=' && matches!(c, '\'' | '"') => closes = Some(c),
+            None if before == '=' && c == '{' => closes = Some('}'),
+            None => {}
+        }
+        if !c.is_whitespace() {
+            before = c;
+        }
+        c == ';' && closes.is_none()
+    };
+    let pairs = text.split(separates).filter_map(|pair| pair.split_once('='));
+    let quotes = ['\'', '"', '{', '}'];
+    pairs
+        .map(|(name, value)| (name.trim().to_ascii_lowercase(), value.trim().trim_matches(quotes)))
+        .collect()
 }
 
 impl fmt::Display for SqlServerUrl {
@@ -226,6 +252,12 @@ mod tests {
         let ado = url("Server=tcp:db,1444;User Id=sa;Password=s3cret;Database=app;Encrypt=true");
         assert_eq!(ado.to_string(), "sqlserver://sa@db:1444/app");
         assert!(!format!("{ado:?}").contains("s3cret"));
+        for password in
+            ["'a;user=s3cret'", "\"a'';database=s3cret\"", "{s3cret;uid=s3cret}", "it's;"]
+        {
+            let ado = url(&format!("server=db;password={password};user='sa';database=app"));
+            assert_eq!(ado.to_string(), "sqlserver://sa@db:1433/app", "{password}");
+        }
     }
 
     #[test]

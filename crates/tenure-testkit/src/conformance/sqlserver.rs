@@ -19,7 +19,7 @@ use crate::{
     eventually_true,
     proxy::{Direction, Proxy},
     secs,
-    sqlserver::{Database, VARIABLE},
+    sqlserver::{Database, VARIABLE, not_shown},
 };
 
 const NEEDS_LOCKS: &str = "this server takes UPDLOCK and HOLDLOCK and ignores them";
@@ -144,7 +144,7 @@ impl Backend for SqlServerBackend {
     async fn listening(&self) {}
 
     fn has_no_meaning(&self, law: &str) -> Option<&'static str> {
-        match law {
+        let why = match law {
             "epochs_survive_a_restart_of_the_server" => Some("the server is not ours to restart"),
             "renew_refused_after_waiting_past_expiry_behind_a_locked_row"
             | "renew_refused_after_waiting_past_expiry_behind_a_changed_row" => {
@@ -154,6 +154,8 @@ impl Backend for SqlServerBackend {
                 (!self.shows_waits).then_some(NEEDS_WAITS)
             }
             _ => None,
-        }
+        }?;
+        not_shown(law, why);
+        Some(why)
     }
 }

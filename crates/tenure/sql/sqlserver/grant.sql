@@ -1,4 +1,5 @@
--- What a role needs to run elections and to write through the fence. The procedures write with their owner's rights.
+-- What a role needs to run elections and to write through the fence. The procedures write with their owner's rights;
+-- the fence looks at the lease with its caller's.
 GRANT SELECT, INSERT, UPDATE ON dbo.tenure_leases TO {role};
 GRANT SELECT ON dbo.tenure_fences TO {role};
 GRANT SELECT ON dbo.tenure_terms TO {role};

@@ -4,4 +4,6 @@
 BEGIN TRANSACTION;
 EXEC dbo.tenure_fence @scope = @P1, @holder = @P2, @epoch = @P3;
 {write}
-COMMIT TRANSACTION;
+-- Unless the statement has done so, because what it returns is long.
+IF @@TRANCOUNT > 0
+    COMMIT TRANSACTION;

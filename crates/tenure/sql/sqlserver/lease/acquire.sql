@@ -6,7 +6,9 @@
 DECLARE @lease_name varchar(64) = @P1, @holder_id varchar(128) = @P2, @lease_ms bigint = @P3, @floor bigint = @P4,
         @nonce varchar(64) = @P5;
 DECLARE @seen_holder varchar(128), @seen_epoch bigint, @seen_nonce varchar(64), @renewed_at datetime2(7),
-        @expires_at datetime2(7), @now datetime2(7), @until datetime2(7), @epoch bigint, @won int = 0;
+        @expires_at datetime2(7), @now datetime2(7), @until datetime2(7), @epoch bigint, @fence bigint, @won int = 0;
+-- Before the lease is locked: a raise may be waiting for this row, and nobody's renewal is to wait for that.
+SELECT @fence = epoch FROM dbo.tenure_fences WHERE scope = @lease_name;
 BEGIN TRANSACTION;
 SELECT @seen_holder = holder_id, @seen_epoch = lease_epoch, @seen_nonce = nonce, @renewed_at = renewed_at,
        @expires_at = expires_at
@@ -15,9 +17,7 @@ WHERE lease_name = @lease_name;
 SET @now = SYSUTCDATETIME();
 SET @until = DATEADD(MILLISECOND, @lease_ms % 1000, DATEADD(SECOND, @lease_ms / 1000, @now));
 SELECT @epoch = MAX(known.epoch) + 1
-FROM (SELECT @floor AS epoch
-      UNION ALL SELECT @seen_epoch
-      UNION ALL SELECT fence.epoch FROM dbo.tenure_fences AS fence WHERE fence.scope = @lease_name) AS known;
+FROM (VALUES (@floor), (@seen_epoch), (@fence)) AS known (epoch);
 IF @seen_epoch IS NULL
 BEGIN
     INSERT INTO {table} (lease_name, holder_id, lease_epoch, acquired_at, renewed_at, expires_at, nonce)

@@ -19,6 +19,8 @@ BEGIN
         AND NOT EXISTS (SELECT 1 FROM dbo.tenure_lease_tables WHERE name = @lock_place)
     BEGIN
         SET @why = CONCAT(N'no lease table ', @lock_place, N' is known here: tenure_create_lease_table makes it');
+        -- A message is a format.
+        SET @why = REPLACE(@why, N'%', N'%%');
         THROW 51002, @why, 1;
     END;
 
@@ -35,6 +37,7 @@ BEGIN
         SET @why = CONCAT(
             N'scope ', @scope, N' is fenced by the lock ', @kind, N' ', @place, N', not by ', @lock_kind, N' ',
             @lock_place, N' (Stop every node, then run: tenure scope switch-lock --scope …)');
+        SET @why = REPLACE(@why, N'%', N'%%');
         THROW 51002, @why, 1;
     END;
     IF @stands < @epoch

@@ -1,0 +1,10 @@
+//! The statements of SQL Server: one batch each, as many parameters as are bound, and a twin on Postgres.
+
+use tenure_database::migrate::sqlserver::{APPLIED, CREATE, EXISTS, LOCK, RECORD};
+use tenure_testkit::statements;
+
+#[test]
+fn every_statement_is_one_batch_that_binds_what_it_explains_and_has_its_twin() {
+    let sent = [APPLIED, CREATE, EXISTS, LOCK, RECORD];
+    statements::check(env!("CARGO_MANIFEST_DIR"), &sent, &["session"]);
+}
