@@ -8,6 +8,7 @@ use tenure::{
     Election, ElectionEnded, Metrics as ElectionMetrics, Timing,
     election::{Builder, Handle},
 };
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::{
     executor::{Executor, OfTerms, Pace},
@@ -77,6 +78,8 @@ impl Behaviour {
 /// An instance that runs.
 pub struct Instance {
     election: Election,
+    /// Hears what other instances have done; ends with this one.
+    _hears: AbortOnDropHandle<()>,
     /// The targets.
     pub registry: Arc<Registry>,
     /// Where intents are kept.
@@ -117,9 +120,10 @@ impl Instance {
         let election = builder.work(work).metrics(&election_metrics).start()?;
         executor.behind(election.gate());
         let waiters = Waiters::default();
-        tokio::spawn(waiters.clone().hear(store.news()));
+        let hears = AbortOnDropHandle::new(tokio::spawn(waiters.clone().hear(store.news())));
         let intake = Intake::start(Arc::clone(&store), metrics.clone(), behaviour.grouping);
-        Ok(Self { election, registry: Arc::new(registry), store, intake, waiters, metrics })
+        let registry = Arc::new(registry);
+        Ok(Self { election, _hears: hears, registry, store, intake, waiters, metrics })
     }
 
     /// The election, for whoever shows it or drains it.

@@ -13,10 +13,13 @@ use std::{collections::HashSet, time::Duration};
 
 use async_trait::async_trait;
 use serde::Serialize;
-use tenure::{Term, fence::sqlserver as fence};
+use tenure::{
+    Term,
+    fence::{FenceError, sqlserver as fence},
+};
 use tenure_database::{
     DatabaseError, Deadline,
-    sqlserver::{Batch, Pool, Row as Line, SqlServer, SqlServerUrl, ToSql},
+    sqlserver::{Batch, Meaning, Pool, Row as Line, SqlServer, SqlServerUrl, ToSql},
 };
 use tokio::sync::mpsc;
 
@@ -44,6 +47,9 @@ const CLIENTS: usize = 8;
 const EXECUTORS: usize = 4;
 /// A rebuild reads everything, and takes as long as there are intents.
 const REBUILD_WITHIN: Duration = Duration::from_secs(600);
+
+/// How often a batch is sent that is rolled back for the sake of another.
+const TRIES: usize = 3;
 
 /// The store.
 #[derive(Clone, Debug)]
@@ -75,11 +81,28 @@ impl SqlServerStore {
         batch: &Batch,
         parameters: &[&dyn ToSql],
     ) -> Result<Vec<Line>, StoreError> {
-        let deadline = self.deadline();
-        let mut session = pool.take(deadline).await?;
-        let rows = deadline.run(session.query(batch, parameters)).await?;
-        session.put_back();
-        Ok(rows)
+        assert_eq!(parameters.len(), batch.parameters, "{}", batch.name);
+        self.query_text(pool, batch.sql, parameters).await
+    }
+
+    async fn query_text(
+        &self,
+        pool: &Pool,
+        sql: &str,
+        parameters: &[&dyn ToSql],
+    ) -> Result<Vec<Line>, StoreError> {
+        let (deadline, mut again) = (self.deadline(), 1..TRIES);
+        loop {
+            let mut session = pool.take(deadline).await?;
+            match deadline.run(session.query_text(sql, parameters)).await {
+                Err(error) if was_rolled_back(&error) && again.next().is_some() => {}
+                answer => {
+                    let rows = answer?;
+                    session.put_back();
+                    return Ok(rows);
+                }
+            }
+        }
     }
 
     /// Runs a batch that only this term can commit.
@@ -89,14 +112,49 @@ impl SqlServerStore {
         batch: &sql::Made,
         parameters: &[&dyn ToSql],
     ) -> Result<Vec<Line>, StoreError> {
-        let deadline = self.deadline();
-        let mut session = self.executor.take(deadline).await?;
-        let written = async {
-            Ok::<_, DatabaseError>(fence::query(&mut session, term, batch.text(), parameters).await)
-        };
-        let rows = deadline.run(written).await??;
-        session.put_back();
-        Ok(rows)
+        let (deadline, mut again) = (self.deadline(), 1..TRIES);
+        loop {
+            let mut session = self.executor.take(deadline).await?;
+            let written = fence::query(&mut session, term, batch.text(), parameters);
+            match deadline.run(async { Ok::<_, DatabaseError>(written.await) }).await? {
+                Err(FenceError::Database(error))
+                    if was_rolled_back(&error) && again.next().is_some() => {}
+                answer => {
+                    let rows = answer?;
+                    session.put_back();
+                    return Ok(rows);
+                }
+            }
+        }
+    }
+
+    /// What was written since a marker, page by page, and where things stand.
+    async fn written_since(&self, marker: i64) -> Result<Refreshed, StoreError> {
+        let mut read = Refreshed::default();
+        let (mut upto, mut cursor) = (None::<i64>, (i64::MIN, String::new()));
+        loop {
+            let parameters: [&dyn ToSql; 5] =
+                [&marker, &upto, &cursor.0, &cursor.1.as_str(), &PAGE];
+            let page = self.query_text(&self.executor, sql::REFRESH.text(), &parameters).await?;
+            let Some(first) = page.first() else { return Ok(read) };
+            read.now = first.need("now")?;
+            // All pages are of what the first one could see.
+            let stands = first.need::<i64>("marker")?;
+            upto = Some(stands);
+            read.position = Position {
+                marker: stands.to_string(),
+                server: first.need::<&str>("server")?.to_owned(),
+            };
+            let before = read.changes.len();
+            for row in &page {
+                let Some(modified) = row.get::<i64>("modified_ns")? else { continue };
+                read.changes.push(change(row)?);
+                cursor = (modified, row.need::<&str>("intent_id")?.to_owned());
+            }
+            if read.changes.len() - before < PAGE as usize {
+                return Ok(read);
+            }
+        }
     }
 
     /// Ends what must not be tried again among those that could not be taken, and says what the others are.
@@ -129,6 +187,15 @@ impl SqlServerStore {
         }
         Ok(answers)
     }
+}
+
+/// Whether nothing came of a batch, for another's sake: the same again may succeed.
+fn was_rolled_back(error: &DatabaseError) -> bool {
+    error.meaning() == Some(Meaning::TryAgain)
+}
+
+fn marker_of(position: &Position) -> Result<i64, StoreError> {
+    position.marker.parse().map_err(|_| super::columns::unreadable("a marker of another kind"))
 }
 
 /// A list as a parameter.
@@ -189,37 +256,12 @@ impl Store for SqlServerStore {
     }
 
     async fn refresh(&self, since: &Position) -> Result<Refreshed, StoreError> {
-        let marker: i64 = since
-            .marker
-            .parse()
-            .map_err(|_| super::columns::unreadable("a marker of another kind"))?;
-        let mut read = Refreshed::default();
-        let (mut upto, mut cursor) = (None::<i64>, (i64::MIN, String::new()));
-        loop {
-            let parameters: [&dyn ToSql; 5] =
-                [&marker, &upto, &cursor.0, &cursor.1.as_str(), &PAGE];
-            let deadline = self.deadline();
-            let mut session = self.executor.take(deadline).await?;
-            let page = deadline.run(session.query_text(sql::REFRESH.text(), &parameters)).await?;
-            session.put_back();
-            let Some(first) = page.first() else { return Ok(read) };
-            read.now = first.need("now")?;
-            // All pages are of what the first one could see.
-            let stands = first.need::<i64>("marker")?;
-            upto = Some(stands);
-            read.position = Position {
-                marker: stands.to_string(),
-                server: first.need::<&str>("server")?.to_owned(),
-            };
-            let before = read.changes.len();
-            for row in &page {
-                let Some(modified) = row.get::<i64>("modified_ns")? else { continue };
-                read.changes.push(change(row)?);
-                cursor = (modified, row.need::<&str>("intent_id")?.to_owned());
-            }
-            if read.changes.len() - before < PAGE as usize {
-                return Ok(read);
-            }
+        let marker = marker_of(since)?;
+        let read = self.written_since(marker).await?;
+        match marker_of(&read.position)? < marker {
+            // A backup was restored, or a secondary that knew less took over.
+            true => Err(super::columns::unreadable("a history that goes back")),
+            false => Ok(read),
         }
     }
 

@@ -4,9 +4,8 @@ use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
 use tenure_http::{Address, Server, Token};
 use tenure_submissions::{http, instance::Instance};
-use tenure_testkit::eventually;
-use tenure_testkit::secs;
-use tokio_util::sync::CancellationToken;
+use tenure_testkit::{eventually, secs};
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 
 use crate::scene::{Scene, leads};
 
@@ -23,6 +22,7 @@ struct Served {
     instance: Instance,
     url: String,
     client: Client,
+    _serves: AbortOnDropHandle<()>,
 }
 
 impl Served {
@@ -31,8 +31,10 @@ impl Served {
         let server = Server::bind(&"0".parse::<Address>().unwrap(), None).await.unwrap();
         let url = format!("http://{}", server.address());
         let routes = http::routes(&instance, token);
-        tokio::spawn(server.serve(routes, CancellationToken::new()));
-        Self { instance, url, client: Client::new() }
+        let serves = AbortOnDropHandle::new(tokio::spawn(async move {
+            server.serve(routes, CancellationToken::new()).await;
+        }));
+        Self { instance, url, client: Client::new(), _serves: serves }
     }
 
     async fn post(&self, path: &str, body: &str) -> (StatusCode, Value) {

@@ -16,7 +16,7 @@ use tenure_submissions::{
 use tenure_testkit::{eventually, eventually_true, secs};
 
 use crate::{
-    scene::{Scene, leads, submit},
+    scene::{Scene, leads, submit, submit_many},
     tampered::Tampered,
 };
 
@@ -121,15 +121,13 @@ async fn leader_stops_executing_immediately_on_lease_loss(scene: Scene) {
     let leader = scene.instance_that(Behaviour {
         concurrency: 4,
         refresh_interval: Duration::from_millis(50),
-        gateway_timeout: Duration::from_millis(500),
-        record_within: Duration::from_millis(500),
+        gateway_timeout: Duration::from_millis(1_200),
+        record_within: Duration::from_millis(100),
         ..Behaviour::default()
     });
     let (_, epoch) = leads(&[&leader]).await;
     scene.gateway.wait().await;
-    for number in 0..200 {
-        let _ = submit(&leader, &number.to_string(), "three").await;
-    }
+    submit_many(&leader, 200, "three").await;
     let calls = || scene.gateway.calls().len();
     eventually_true("as many are under way as may be", secs(10), async || calls() == 4).await;
     scene.usurp(secs(3_600)).await;

@@ -2,12 +2,13 @@
 
 use std::{
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use prometheus_client::registry::Registry as MetricsRegistry;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -80,6 +81,8 @@ pub struct Scene {
     pub db: DatabaseUrl,
     pub gateway: Gateway,
     started: AtomicUsize,
+    /// Of the test itself, which looks on.
+    looking: OnceLock<Arc<dyn Store>>,
     pub database: Database,
 }
 
@@ -120,7 +123,8 @@ impl Scene {
     }
 
     async fn on(database: Database, db: DatabaseUrl) -> Self {
-        Self { database, db, gateway: Gateway::start().await, started: AtomicUsize::new(0) }
+        let (gateway, started) = (Gateway::start().await, AtomicUsize::new(0));
+        Self { database, db, gateway, started, looking: OnceLock::new() }
     }
 
     pub fn registry(&self) -> Registry {
@@ -151,6 +155,10 @@ impl Scene {
 
     pub fn store(&self) -> Arc<dyn Store> {
         database::store(&self.db, secs(10)).unwrap()
+    }
+
+    fn looking(&self) -> &dyn Store {
+        &**self.looking.get_or_init(|| self.store())
     }
 
     pub fn timing() -> Timing {
@@ -275,7 +283,7 @@ impl Scene {
 
     /// Waits until the intent is terminal, however that came about.
     pub async fn ends(&self, id: &str) -> IntentView {
-        let store = self.store();
+        let store = self.looking();
         eventually(&format!("{id} ends"), secs(30), async || {
             let found = store.find(&[id]).await.unwrap().pop()?.view;
             (found.status != Status::Pending).then_some(found)
@@ -284,8 +292,14 @@ impl Scene {
     }
 
     pub async fn attempts(&self, id: &str) -> Vec<AttemptView> {
-        self.store().attempts(id).await.unwrap()
+        self.looking().attempts(id).await.unwrap()
     }
+}
+
+/// Submits many at once, numbered from 0 on.
+pub async fn submit_many(instance: &Instance, count: usize, target: &str) {
+    let one = async |number: usize| submit(instance, &number.to_string(), target).await;
+    join_all((0..count).map(one)).await;
 }
 
 /// Submits through an instance.

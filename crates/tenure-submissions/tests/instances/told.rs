@@ -12,7 +12,7 @@ use tenure_submissions::{
 };
 use tenure_testkit::{eventually_true, secs};
 
-use crate::scene::{Scene, leads, submit};
+use crate::scene::{Scene, leads, submit, submit_many};
 
 on_every_database! {
     a_terminal_intent_is_told_once,
@@ -74,15 +74,13 @@ async fn a_new_leader_sends_what_nobody_began(scene: Scene) {
     scene.gateway.hold_webhooks().await;
     let first = scene.instance();
     leads(&[&first]).await;
-    for number in 0..1_200 {
-        let _ = submit(&first, &number.to_string(), "told").await;
-    }
+    submit_many(&first, 1_200, "told").await;
     for number in 0..1_200 {
         scene.ends(&number.to_string()).await;
     }
     // Without a word; and whatever of it is still on its way to the database is refused from now on.
     drop(first);
-    scene.usurp(secs(1)).await;
+    scene.usurp(secs(3)).await;
     let store = scene.store();
     let left = store.pending_webhooks(0, 1_200).await.unwrap();
     let fresh: Vec<_> =

@@ -7,6 +7,7 @@ macro_rules! every_law {
             a_submission_is_stored_once_across_instances,
             anything_else_under_an_id_is_a_conflict,
             ids_are_told_apart_by_case,
+            an_id_is_kept_as_it_is_whatever_it_holds,
             an_id_that_is_twice_in_a_batch_is_stored_once,
             batches_with_crossed_ids_do_not_fail,
             one_that_the_database_refuses_fails_alone,
@@ -93,6 +94,23 @@ pub async fn ids_are_told_apart_by_case(backend: &dyn Backend) {
     let (small, large) = (submission("a", "1"), submission("A", "2"));
     let answers = backend.store().submit(&[small, large]).await.unwrap();
     assert!(answers.iter().all(|answer| matches!(answer, Submitted::New(_))), "{answers:?}");
+}
+
+pub async fn an_id_is_kept_as_it_is_whatever_it_holds(backend: &dyn Backend) {
+    let ids =
+        [r#""a""#, r"a\b", r#"a\"#, "a'b", "a\nb\tc", " a", "größe", "𝄞", "%_[a]", r#"{"a": 1}"#];
+    let (store, term) = (backend.store(), backend.term().await);
+    let batch: Vec<_> = ids.iter().map(|id| submission(id, "{}")).collect();
+    store.submit(&batch).await.unwrap();
+    for id in ids {
+        let stored = store.find(&[id]).await.unwrap().remove(0);
+        assert_eq!(stored.view.intent_id, id);
+        let reservation = reserve(backend, &term, stored.row).await;
+        store.record(&term, &[accepted(&reservation)]).await.unwrap();
+        assert_eq!(store.attempts(id).await.unwrap().len(), 1, "{id:?}");
+        let again = store.submit(&[submission(id, "{}")]).await.unwrap().remove(0);
+        assert!(matches!(again, Submitted::Existing(_)), "{again:?}");
+    }
 }
 
 pub async fn an_id_that_is_twice_in_a_batch_is_stored_once(backend: &dyn Backend) {
@@ -241,11 +259,16 @@ pub async fn a_stale_term_writes_nothing(backend: &dyn Backend) {
 pub async fn what_has_moved_on_is_left_out(backend: &dyn Backend) {
     let term = backend.term().await;
     let stored = submit(backend, submission("a", "1")).await;
-    let reservation = reserve(backend, &term, stored.row).await;
-    let done = accepted(&reservation);
-    assert_eq!(backend.store().record(&term, std::slice::from_ref(&done)).await.unwrap().len(), 1);
-    assert!(backend.store().record(&term, &[done]).await.unwrap().is_empty(), "once");
-    assert_eq!(backend.store().attempts("a").await.unwrap().len(), 1);
+    let first = reserve(backend, &term, stored.row).await;
+    let record = async |finished| backend.store().record(&term, &[finished]).await.unwrap().len();
+    let retry = || failed(&first, Timestamp::UNIX_EPOCH);
+    assert_eq!(record(retry()).await, 1);
+    assert_eq!(record(retry()).await, 0, "nothing is under way");
+    let second = reserve(backend, &term, stored.row).await;
+    assert_eq!(record(retry()).await, 0, "another attempt is under way");
+    assert_eq!(record(accepted(&second)).await, 1);
+    assert_eq!(record(accepted(&second)).await, 0, "it has ended");
+    assert_eq!(backend.store().attempts("a").await.unwrap().len(), 2);
     let ended =
         backend.store().reserve(&term, &[stored.row], OneShot::Repeat).await.unwrap().remove(0);
     assert!(matches!(ended, Reserve::NotNow(change) if change.due.is_none()), "{ended:?}");

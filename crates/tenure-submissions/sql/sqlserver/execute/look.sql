@@ -7,4 +7,4 @@ SELECT i.row_number, i.version, DATEDIFF_BIG(MICROSECOND, '1970-01-01', i.next_a
                            OR (i.policy = 'one_shot' AND i.reserved_epoch <> @P2 AND @P3 = 0))
                  THEN 1 ELSE 0 END AS bit) AS is_over
 FROM OPENJSON(@P1) WITH (row_number bigint '$') AS n
-JOIN dbo.submission_intents AS i ON i.row_number = n.row_number;
+JOIN dbo.submission_intents AS i WITH (FORCESEEK) ON i.row_number = n.row_number;

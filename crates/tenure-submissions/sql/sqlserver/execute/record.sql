@@ -34,11 +34,11 @@ FROM OPENJSON(@P4) WITH (
 INSERT INTO @moved (row_number)
 SELECT i.row_number
 FROM @input AS n
-JOIN dbo.submission_intents AS i WITH (UPDLOCK, ROWLOCK) ON i.row_number = n.row_number
+JOIN dbo.submission_intents AS i WITH (UPDLOCK, ROWLOCK, FORCESEEK, INDEX (submission_intents_row_number))
+    ON i.row_number = n.row_number
 WHERE i.status = 'pending'
   AND i.reserved_attempt = n.attempt_number
-  AND i.attempt_count = n.attempt_number - 1
-ORDER BY i.row_number;
+  AND i.attempt_count = n.attempt_number - 1;
 SET @now = SYSUTCDATETIME();
 UPDATE i
 SET status = n.status,
@@ -55,7 +55,7 @@ SET status = n.status,
     updated_at = @now,
     last_modified_at = @now,
     version = i.version + 1
-FROM dbo.submission_intents AS i
+FROM dbo.submission_intents AS i WITH (FORCESEEK)
 JOIN @moved AS m ON m.row_number = i.row_number
 JOIN @input AS n ON n.row_number = i.row_number;
 INSERT INTO dbo.submission_attempts (
@@ -64,8 +64,8 @@ INSERT INTO dbo.submission_attempts (
 SELECT i.intent_id, n.attempt_number, n.started_at, n.finished_at, n.outcome_status, n.outcome_reason, n.error
 FROM @moved AS m
 JOIN @input AS n ON n.row_number = m.row_number
-JOIN dbo.submission_intents AS i ON i.row_number = m.row_number;
+JOIN dbo.submission_intents AS i WITH (FORCESEEK) ON i.row_number = m.row_number;
 SELECT i.row_number, i.version, DATEDIFF_BIG(MICROSECOND, '1970-01-01', i.next_attempt_at) AS next_attempt_at,
        CAST(CASE WHEN i.webhook_status IS NULL THEN 0 ELSE 1 END AS bit) AS has_webhook
 FROM @moved AS m
-JOIN dbo.submission_intents AS i ON i.row_number = m.row_number;
+JOIN dbo.submission_intents AS i WITH (FORCESEEK) ON i.row_number = m.row_number;

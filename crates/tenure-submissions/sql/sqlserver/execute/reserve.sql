@@ -4,18 +4,18 @@
 -- are repeated.
 DECLARE @now datetime2(7);
 DECLARE @picked TABLE (row_number bigint NOT NULL PRIMARY KEY, was_reserved bit NOT NULL);
-DECLARE @taken TABLE (row_number bigint NOT NULL PRIMARY KEY, was_reserved bit NOT NULL);
+DECLARE @taken TABLE (row_number bigint NOT NULL PRIMARY KEY, version bigint NOT NULL, was_reserved bit NOT NULL);
 INSERT INTO @picked (row_number, was_reserved)
 SELECT i.row_number, CASE WHEN i.reserved_attempt IS NULL THEN 0 ELSE 1 END
 FROM OPENJSON(@P4) WITH (row_number bigint '$') AS n
-JOIN dbo.submission_intents AS i WITH (UPDLOCK, ROWLOCK) ON i.row_number = n.row_number
-ORDER BY i.row_number;
+JOIN dbo.submission_intents AS i WITH (UPDLOCK, ROWLOCK, FORCESEEK, INDEX (submission_intents_row_number))
+    ON i.row_number = n.row_number;
 -- After the locks.
 SET @now = SYSUTCDATETIME();
-INSERT INTO @taken (row_number, was_reserved)
-SELECT p.row_number, p.was_reserved
+INSERT INTO @taken (row_number, version, was_reserved)
+SELECT p.row_number, i.version + 1, p.was_reserved
 FROM @picked AS p
-JOIN dbo.submission_intents AS i ON i.row_number = p.row_number
+JOIN dbo.submission_intents AS i WITH (FORCESEEK) ON i.row_number = p.row_number
 WHERE i.status = 'pending'
   AND i.next_attempt_at <= @now
   AND (i.max_acceptance_seconds IS NULL
@@ -28,8 +28,10 @@ SET reserved_attempt = i.attempt_count + 1,
     updated_at = @now,
     last_modified_at = @now,
     version = i.version + 1
-FROM dbo.submission_intents AS i
+FROM dbo.submission_intents AS i WITH (FORCESEEK)
 JOIN @taken AS t ON t.row_number = i.row_number;
+-- Payloads may take their time on the way, and nobody's takeover waits for that.
+COMMIT TRANSACTION;
 SELECT i.row_number, i.version, i.intent_id, i.submission_target, i.payload, i.gateway_type,
        i.gateway_url, i.policy, i.max_acceptance_seconds, i.max_attempts, i.terminal_outcomes,
        i.webhook_url, i.reserved_attempt,
@@ -37,4 +39,4 @@ SELECT i.row_number, i.version, i.intent_id, i.submission_target, i.payload, i.g
        DATEDIFF_BIG(MICROSECOND, '1970-01-01', i.next_attempt_at) AS next_attempt_at,
        DATEDIFF_BIG(MICROSECOND, '1970-01-01', @now) AS started_at, t.was_reserved
 FROM @taken AS t
-JOIN dbo.submission_intents AS i ON i.row_number = t.row_number;
+JOIN dbo.submission_intents AS i WITH (FORCESEEK) ON i.row_number = t.row_number AND i.version = t.version;

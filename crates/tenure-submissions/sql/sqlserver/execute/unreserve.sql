@@ -8,6 +8,6 @@ SET reserved_attempt = NULL,
     updated_at = @now,
     last_modified_at = @now,
     version = i.version + 1
-FROM dbo.submission_intents AS i
+FROM dbo.submission_intents AS i WITH (FORCESEEK)
 JOIN OPENJSON(@P4) WITH (row_number bigint '$') AS n ON n.row_number = i.row_number
 WHERE i.status = 'pending' AND i.reserved_epoch = @P3;

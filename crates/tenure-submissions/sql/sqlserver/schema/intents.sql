@@ -46,7 +46,11 @@ BEGIN
             OR (status <> 'pending' AND next_attempt_at IS NULL))
     );
     CREATE UNIQUE CLUSTERED INDEX submission_intents_row_number ON dbo.submission_intents (row_number);
-    CREATE INDEX submission_intents_modified ON dbo.submission_intents (modified);
-    CREATE INDEX submission_intents_pending ON dbo.submission_intents (row_number) WHERE status = 'pending';
-    CREATE INDEX submission_intents_webhook ON dbo.submission_intents (row_number) WHERE webhook_status = 'pending';
+    -- Each holds all that its reader wants: one that went on to the row itself could deadlock with a writer.
+    CREATE INDEX submission_intents_modified ON dbo.submission_intents (modified)
+        INCLUDE (version, intent_id, next_attempt_at, last_modified_at);
+    CREATE INDEX submission_intents_pending ON dbo.submission_intents (row_number)
+        INCLUDE (version, next_attempt_at, modified) WHERE status = 'pending';
+    CREATE INDEX submission_intents_webhook ON dbo.submission_intents (row_number)
+        INCLUDE (webhook_attempted_at) WHERE webhook_status = 'pending';
 END;

@@ -9,7 +9,7 @@ SET webhook_status = CASE WHEN n.error IS NULL THEN 'delivered' ELSE 'failed' EN
     updated_at = @now,
     last_modified_at = @now,
     version = i.version + 1
-FROM dbo.submission_intents AS i
+FROM dbo.submission_intents AS i WITH (FORCESEEK)
 JOIN OPENJSON(@P4) WITH (row_number bigint '$.row_number', error nvarchar(4000) '$.error') AS n
     ON n.row_number = i.row_number
 WHERE i.webhook_status = 'pending' AND i.webhook_attempted_at IS NOT NULL;

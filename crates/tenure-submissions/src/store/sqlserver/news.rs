@@ -37,8 +37,9 @@ async fn look(
     known: Option<&Position>,
 ) -> Result<(Position, Vec<News>), StoreError> {
     let Some(known) = known else {
-        let stands = Position { marker: i64::MAX.to_string(), server: String::new() };
-        return Ok((store.refresh(&stands).await?.position, vec![News::Missed]));
+        // Nothing is above that: only where things stand is asked.
+        let stands = store.written_since(i64::MAX).await?;
+        return Ok((stands.position, vec![News::Missed]));
     };
     let Refreshed { changes, position, .. } = store.refresh(known).await?;
     if position.server != known.server {
