@@ -46,7 +46,10 @@ pub async fn connect_sqlserver(url: &SqlServerUrl) -> Result<sqlserver::Session>
     let mut session = open_sqlserver(url).await?;
     let standing =
         migrate::sqlserver::standing(&mut session, schema::COMPONENT, &schema::SQLSERVER).await;
-    require_current(standing).with_context(|| format!("cannot use {url}"))?;
+    // There, what a login may not use is not there for it.
+    require_current(standing).with_context(|| {
+        format!("cannot use {url} (`tenure migrate --grant-to ROLE` shows a login what is there)")
+    })?;
     Ok(session)
 }
 

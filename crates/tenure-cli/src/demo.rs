@@ -176,18 +176,22 @@ async fn enough() -> Result<()> {
     Ok(())
 }
 
-/// Stops the load and waits until nothing is pending, or for long enough: then the verdict says what is missing.
+/// Stops the load and waits until nothing that was confirmed is pending, or for long enough: then the verdict says what is missing.
 async fn settle(
     store: &dyn Store,
     instances: &mut Instances,
     load: Load,
 ) -> Result<(Vec<String>, usize)> {
     let began = BootInstant::now();
-    let (mut stopping, mut submitted) = (pin!(load.stop()), None);
+    let (mut stopping, mut submitted) = (pin!(load.stop()), None::<(Vec<String>, usize)>);
+    let mut over = 0;
     while BootInstant::now().since(began) < SETTLES_WITHIN {
         instances.look().await?;
-        if submitted.is_some() && store.rebuild().await?.changes.is_empty() {
-            break;
+        if let Some((ids, _)) = &submitted {
+            over += verdict::count_over(store, &ids[over..]).await?;
+            if over == ids.len() {
+                break;
+            }
         }
         tokio::select! {
             stopped = &mut stopping, if submitted.is_none() => submitted = Some(stopped),

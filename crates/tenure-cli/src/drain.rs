@@ -9,6 +9,8 @@ use anyhow::{Result, bail};
 use reqwest::Url;
 use tenure::{BootInstant, DatabaseUrl, Scope};
 
+#[cfg(test)]
+pub use self::by_scope::BATCHES;
 use crate::output::print;
 
 /// How often to look whether the hand-over is done.

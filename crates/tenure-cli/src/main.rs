@@ -15,6 +15,8 @@ mod output;
 mod run;
 mod scope;
 mod shown;
+#[cfg(test)]
+mod statements;
 mod status;
 mod submissions;
 

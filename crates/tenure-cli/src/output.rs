@@ -3,9 +3,13 @@
 use std::io::{ErrorKind, IsTerminal, Write};
 
 use anyhow::{Context, Result, anyhow};
+use tenure_database::sqlserver;
 use tokio_postgres::error::DbError;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
-use tracing_subscriber::{filter::Targets, prelude::*};
+use tracing_subscriber::{
+    filter::{LevelFilter, Targets},
+    prelude::*,
+};
 
 const LOG_VARIABLE: &str = "TENURE_LOG";
 const LOG_DEFAULT: &str = "warn";
@@ -39,6 +43,9 @@ fn told(cause: &(dyn std::error::Error + 'static)) -> Option<String> {
         let hint = said.hint().map(|hint| format!(" ({hint})")).unwrap_or_default();
         return Some(format!("{}{hint}", said.message()));
     }
+    if let Some(said) = sqlserver::said(cause) {
+        return Some(said);
+    }
     let postgres = cause.downcast_ref::<tokio_postgres::Error>();
     let adds_nothing = postgres.is_some_and(|error| error.as_db_error().is_some())
         || cause.is::<rusqlite::ffi::Error>();
@@ -58,10 +65,10 @@ pub fn log_to_stderr() -> Result<WorkerGuard> {
     let filter: Targets = asked.parse().map_err(|_| {
         anyhow!("{LOG_VARIABLE} is {asked:?}, and should be like `warn` or `tenure=debug`")
     })?;
-    // With every connection it repeats what the URL asks for.
+    // It repeats what the URL asks for, and every error of the server, whatever it means here.
     let filter = match asked.contains(DRIVER) {
         true => filter,
-        false => filter.with_target(DRIVER, tracing::Level::ERROR),
+        false => filter.with_target(DRIVER, LevelFilter::OFF),
     };
     let lines = NonBlockingBuilder::default().buffered_lines_limit(ROOM).lossy(true);
     let (writer, guard) = lines.thread_name("tenure-log").finish(std::io::stderr());

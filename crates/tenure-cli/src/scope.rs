@@ -22,7 +22,9 @@ const READ_FENCE: &str = include_str!("../sql/postgres/scope/read_fence.sql");
 const BURN_EPOCHS: &str = include_str!("../sql/postgres/scope/burn_epochs.sql");
 const SWITCH_LOCK: &str = include_str!("../sql/postgres/scope/switch_lock.sql");
 
-/// On SQL Server.
+/// What is sent to SQL Server.
+#[cfg(test)]
+pub const BATCHES: [Batch; 3] = [READ_FENCE_THERE, BURN_EPOCHS_THERE, SWITCH_LOCK_THERE];
 const READ_FENCE_THERE: Batch = sqlserver_batch!("scope/read_fence", 1);
 const BURN_EPOCHS_THERE: Batch = sqlserver_batch!("scope/burn_epochs", 2);
 const SWITCH_LOCK_THERE: Batch = sqlserver_batch!("scope/switch_lock", 1);
@@ -47,12 +49,11 @@ impl Change {
             DatabaseUrl::Sqlite(data) => self.change_file(data)?,
             DatabaseUrl::Postgres(url) => {
                 let changed = database::within(PATIENCE, self.change_server(url)).await;
-                changed.map_err(|error| match database::lacks_rights(&error) {
-                    true => error.context("only the schema's owner may change a scope by hand"),
-                    false => error,
-                })?
+                changed.map_err(needs_the_owner)?
             }
-            DatabaseUrl::SqlServer(url) => self.change_sqlserver(url).await?,
+            DatabaseUrl::SqlServer(url) => {
+                self.change_sqlserver(url).await.map_err(needs_the_owner)?
+            }
         };
         print(&format!("scope {}: {done}\n", self.scope))
     }
@@ -128,6 +129,13 @@ impl Change {
         anyhow!(
             "nobody has ever led the scope '{scope}' in {db} (`tenure status` shows the scopes)"
         )
+    }
+}
+
+fn needs_the_owner(error: anyhow::Error) -> anyhow::Error {
+    match database::lacks_rights(&error) {
+        true => error.context("only the schema's owner may change a scope by hand"),
+        false => error,
     }
 }
 

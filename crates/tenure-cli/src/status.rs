@@ -15,6 +15,8 @@ use anyhow::{Result, bail};
 use serde::Serialize;
 use tenure::{DatabaseUrl, Scope};
 
+#[cfg(test)]
+pub use self::sqlserver::BATCHES;
 use crate::{
     database::{self, PATIENCE},
     output::print,

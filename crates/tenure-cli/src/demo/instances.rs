@@ -41,7 +41,7 @@ const PACE: [&str; 6] =
     ["--lease-duration", "3s", "--renew-interval", "500ms", "--record-within", "600ms"];
 /// Where a session's first statements take their time: they must be worth more than one try.
 const PACE_OF_SQL_SERVER: [&str; 6] =
-    ["--lease-duration", "12s", "--renew-interval", "3s", "--record-within", "4s"];
+    ["--lease-duration", "6s", "--renew-interval", "1s", "--record-within", "2s"];
 
 /// What an instance says of itself.
 #[derive(Clone, Debug, Deserialize)]

@@ -34,6 +34,19 @@ pub struct Verdict {
     failover_ms: Vec<u64>,
 }
 
+/// How many of these are over, in a row and page by page, from the first on.
+pub async fn count_over(store: &dyn Store, ids: &[String]) -> Result<usize> {
+    let mut over = 0;
+    for page in ids.chunks(PAGE) {
+        let ids: Vec<_> = page.iter().map(String::as_str).collect();
+        if store.find(&ids).await?.iter().any(|found| found.view.status == Status::Pending) {
+            break;
+        }
+        over += page.len();
+    }
+    Ok(over)
+}
+
 impl Verdict {
     pub async fn reach(
         store: &dyn Store,

@@ -23,7 +23,9 @@ const END_DRAIN: &str = include_str!("../../sql/postgres/scope/end_drain.sql");
 const LATEST_TERM: &str = include_str!("../../sql/postgres/scope/latest_term.sql");
 const LATEST_TERM_IN_FILE: &str = include_str!("../../sql/sqlite/scope/latest_term.sql");
 
-/// On SQL Server.
+/// What is sent to SQL Server.
+#[cfg(test)]
+pub const BATCHES: [Batch; 3] = [DRAIN_THERE, END_DRAIN_THERE, LATEST_TERM_THERE];
 const DRAIN_THERE: Batch = sqlserver_batch!("scope/drain", 1);
 const END_DRAIN_THERE: Batch = sqlserver_batch!("scope/end_drain", 1);
 const LATEST_TERM_THERE: Batch = sqlserver_batch!("scope/latest_term", 1);

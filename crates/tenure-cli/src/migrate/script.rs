@@ -1,12 +1,19 @@
 //! `tenure migrate --print`: the same migration as a script, for whoever applies it by hand.
 
-use tenure_database::migrate::{Migration, postgres, sqlite, sqlserver};
+use std::time::Duration;
+
+use tenure_database::{
+    migrate::{Migration, postgres, sqlite, sqlserver},
+    sqlserver::{batches, settings},
+};
 
 use super::{Place, Server, TELL_CHANNEL};
 use crate::components::Component;
 
 const RECORD: &str = include_str!("../../sql/record_migration.sql");
 
+/// On SQL Server: how long the script waits for a row, and for another process that migrates.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(60);
 const HEADER: &str = "-- For a database without Tenure's schema; what `tenure migrate` applies.\n";
 
 /// One transaction that takes an empty database to where `tenure migrate` would, records included.
@@ -30,32 +37,35 @@ pub fn of(place: &Place, components: &[Component]) -> String {
             }
             script.extend(channel.as_ref().map(|channel| channel.statement(TELL_CHANNEL)));
         }
-        Place::SqlServer { .. } => {}
-    }
-    if let Place::SqlServer { grant_to, .. } = place {
-        return on_sqlserver(components, grant_to.as_deref());
+        Place::SqlServer { grant_to, .. } => {
+            return on_sqlserver(components, grant_to.as_deref());
+        }
     }
     script.push("COMMIT".to_owned());
     let statements: String = script.iter().map(|statement| ended(statement)).collect();
     format!("{HEADER}{statements}")
 }
 
-/// Batches, with `GO` between them as the server's own tools read it.
+/// Batches, with `GO` between them as the server's own tools read it. Those tools go on after an error, which ends the
+/// transaction: nothing that follows it is carried out.
 fn on_sqlserver(components: &[Component], grant_to: Option<&str>) -> String {
-    let mut batches = vec!["SET XACT_ABORT ON;\nBEGIN TRANSACTION;".to_owned()];
-    batches.push(sqlserver::CREATE.sql.to_owned());
+    let settings = settings(LOCK_TIMEOUT);
+    let lock = sqlserver::LOCK.sql.replace("@P1", &LOCK_TIMEOUT.as_millis().to_string());
+    let begin = format!("{settings}BEGIN TRANSACTION;");
+    let mut parts = vec![begin, lock, sqlserver::CREATE.sql.to_owned()];
     for component in components {
         let Some(there) = component.sqlserver else { continue };
         for migration in there.known {
             let breaking = u8::from(migration.breaking).to_string();
-            batches.extend(recorded_as(component.name, migration, &breaking));
+            parts.extend(recorded_as(component.name, migration, &breaking));
         }
-        batches.extend(grant_to.map(there.grants_to));
+        parts.extend(grant_to.map(there.grants_to));
     }
-    batches.push("COMMIT TRANSACTION;".to_owned());
-    let batches: String =
-        batches.iter().map(|batch| format!("{}\nGO\n", batch.trim_end())).collect();
-    format!("{HEADER}{batches}")
+    let guarded = |batch: String| {
+        format!("{}\nGO\nIF @@TRANCOUNT = 0 SET NOEXEC ON;\nGO\n", batch.trim_end())
+    };
+    let script: String = parts.iter().flat_map(|part| batches(part)).map(guarded).collect();
+    format!("{HEADER}{script}COMMIT TRANSACTION;\nGO\nSET NOEXEC OFF;\nGO\n")
 }
 
 fn recorded(component: &str, migration: &Migration) -> [String; 2] {

@@ -4,15 +4,16 @@ use std::path::{Path, PathBuf};
 
 use tenure::{
     Candidate, Epoch, HolderId, Scope, Term, Timing,
-    fence::{Fence, PostgresFence, Raised, SqliteFence},
+    fence::{Fence, PostgresFence, Raised, SqlServerFence, SqliteFence},
     lock::{
         Acquire, Lock,
         postgres_advisory::{AdvisorySettings, PostgresAdvisory},
         postgres_lease::{LeaseTable, PostgresLease},
         sqlite_lease::SqliteLease,
+        sqlserver_lease::{self, SqlServerLease},
     },
 };
-use tenure_database::postgres::PostgresUrl;
+use tenure_database::{postgres::PostgresUrl, sqlserver::SqlServerUrl};
 use tenure_testkit::{postgres::Postgres, secs};
 
 use crate::process::Tenure;
@@ -53,6 +54,15 @@ impl Leader {
         let lock = SqliteLease::new(data, candidate.clone(), lease()).expect("a lock");
         let fence = SqliteFence::new(data, lease()).expect("a fence");
         Self::win(Box::new(lock), Box::new(fence), candidate).await
+    }
+
+    /// By a row of a lease table of SQL Server.
+    pub async fn on_sqlserver(url: &SqlServerUrl, table: &str, scope: &str, holder: &str) -> Self {
+        let candidate = candidate(scope, holder);
+        let table = sqlserver_lease::LeaseTable::named(table).expect("a table");
+        let lock = SqlServerLease::new(url.clone(), table, candidate.clone(), lease());
+        let fence = SqlServerFence::new(url.clone(), lease());
+        Self::win(Box::new(lock.expect("a lock")), Box::new(fence), candidate).await
     }
 
     async fn win(mut lock: Box<dyn Lock>, fence: Box<dyn Fence>, candidate: Candidate) -> Self {

@@ -5,5 +5,6 @@ mod leaders;
 mod migrate;
 mod process;
 mod scope;
+mod sqlserver;
 mod status_postgres;
 mod status_sqlite;

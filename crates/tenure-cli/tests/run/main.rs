@@ -9,3 +9,4 @@ mod faults;
 mod random;
 mod records;
 mod shown;
+mod sqlserver;

@@ -4,11 +4,15 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use tenure_testkit::{eventually_true, postgres::Postgres, secs};
+use tenure_testkit::{eventually_true, postgres::Postgres, secs, sqlserver::Database};
 
 fn demo(folder: &TempDir, arguments: &[&str]) -> Command {
+    demo_for("7s", folder, arguments)
+}
+
+fn demo_for(time: &str, folder: &TempDir, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
-    command.args(arguments).args(["demo", "--for", "7s", "--rate", "100"]);
+    command.args(arguments).args(["demo", "--for", time, "--rate", "100"]);
     command.env("TMPDIR", folder.path()).current_dir(folder);
     command
 }
@@ -50,6 +54,14 @@ async fn a_demo_on_postgres_is_clean_and_wants_a_database_without_other_work() {
         !refused.status.success() && told.contains("give the demo a database of its own"),
         "{told}"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs TENURE_TEST_SQLSERVER"]
+async fn a_demo_on_sqlserver_is_clean() {
+    let (database, folder) = (Database::create().await.unwrap(), TempDir::new().unwrap());
+    let ours = ["--db", database.secret_url()];
+    is_clean(&verdict(&demo_for("20s", &folder, &ours).arg("--json").output().unwrap()));
 }
 
 #[tokio::test(flavor = "multi_thread")]
