@@ -104,7 +104,8 @@ def work(controller, name):
             time.sleep(5)
 
     threading.Thread(target=beat, daemon=True).start()
-    ask = {"agent": name, "capabilities": ["square"], "max_tasks": 8, "timeout_ms": 5000}
+    # It holds nothing when it asks: whatever an earlier leader has granted it was lost on the way.
+    ask = {"agent": name, "capabilities": ["square"], "max_tasks": 8, "timeout_ms": 5000, "leases": []}
     while True:
         status, lease = controller.call("POST", "/v1/leases", ask, timeout=15)
         if status == 200:

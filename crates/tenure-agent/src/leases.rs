@@ -64,6 +64,8 @@ struct Asked<'a> {
     capabilities: Capabilities<'a>,
     max_tasks: usize,
     timeout_ms: u64,
+    /// What it works on: of no other lease was it told.
+    leases: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -144,13 +146,14 @@ impl Leases {
     }
 
     async fn ask_for(&self, max_tasks: usize) -> Reply {
-        let Shared { settings, controller, capabilities, .. } = &*self.shared;
+        let Shared { settings, controller, capabilities, held, .. } = &*self.shared;
         let asked = Asked {
             agent: &settings.name,
             namespace: &settings.namespace,
             capabilities: Capabilities { ops: capabilities },
             max_tasks,
             timeout_ms: u64::try_from(settings.poll.as_millis()).unwrap_or(u64::MAX),
+            leases: held.ids(),
         };
         controller.call("/v1/leases", &asked, settings.poll + POLL_TAKES).await
     }

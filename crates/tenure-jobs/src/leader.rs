@@ -13,6 +13,7 @@
 mod clerk;
 mod desk;
 mod gathering;
+mod inherited;
 mod waiting;
 
 use std::{

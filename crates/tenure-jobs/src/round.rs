@@ -196,6 +196,17 @@ pub struct Grant {
     pub jobs: Vec<(Row, JobEpoch)>,
 }
 
+/// A lease with jobs that have not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenLease {
+    /// Its id.
+    pub lease_id: String,
+    /// Where its agent works.
+    pub namespace: String,
+    /// The agent's name there.
+    pub agent: String,
+}
+
 /// A job, as it is handed to an agent.
 #[derive(Clone, Debug)]
 pub struct Task {

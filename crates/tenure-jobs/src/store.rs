@@ -20,7 +20,7 @@ use crate::{
     event::{Event, Span},
     job::{Filter, JobView, NewJob, Row},
     queue::Queued,
-    round::{Round, Submitted, Written},
+    round::{OpenLease, Round, Submitted, Written},
 };
 
 /// How long things last, by the database's clock.
@@ -74,6 +74,9 @@ pub trait Store: Send + Sync + 'static {
     /// Queued jobs of one priority above a row, the oldest first.
     async fn queued(&self, priority: i16, above: Row, most: i64)
     -> Result<Vec<Queued>, StoreError>;
+
+    /// Open leases that terms before this one have granted.
+    async fn inherited(&self, term: &Term) -> Result<Vec<OpenLease>, StoreError>;
 
     /// How many leases are open.
     async fn open_leases(&self) -> Result<i64, StoreError>;

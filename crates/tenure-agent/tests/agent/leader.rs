@@ -145,7 +145,7 @@ async fn retry_after_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_poll_asks_for_as_many_jobs_as_places_are_free() {
+async fn a_poll_asks_for_as_many_jobs_as_places_are_free_and_names_its_leases() {
     let node = Node::start();
     let agent = start(Settings { concurrency: 3, ..settings(&[&node.url]) }, Ops::built_in());
     let asked = || {
@@ -162,12 +162,13 @@ async fn a_poll_asks_for_as_many_jobs_as_places_are_free() {
         &[("j2", "sleep", long.clone()), ("j3", "sleep", long.clone()), ("j4", "sleep", long)],
     );
     eventually_true("three run", secs(10), async || agent.metric("agent_jobs_running") == 3).await;
-    let body = &node.calls(LEASES)[0].body;
+    let calls = node.calls(LEASES);
     let expected = json!({
         "agent": "a", "namespace": "default", "max_tasks": 3, "timeout_ms": 30_000,
-        "capabilities": {"ops": ["echo", "sha256", "sleep"]},
+        "capabilities": {"ops": ["echo", "sha256", "sleep"]}, "leases": [],
     });
-    assert_eq!(body, &expected);
+    assert_eq!(calls[0].body, expected);
+    assert_eq!(calls[1].body["leases"], json!(["l1"]), "what it works on");
     assert!(node.calls(RESULTS).is_empty());
     agent.hurry.cancel();
     assert_eq!(agent.task.await.unwrap().not_handed_in, 3);

@@ -8,6 +8,43 @@ use tenure_testkit::{
 
 use crate::scene::{Cluster, SOON};
 
+on_both! {
+    a_lease_whose_answer_died_with_its_leader_is_taken_back_when_its_agent_comes_again
+}
+
+/// No lease runs out meanwhile: they last for 30 seconds, and this never waits.
+async fn a_lease_whose_answer_died_with_its_leader_is_taken_back_when_its_agent_comes_again(
+    cluster: &mut Cluster,
+) {
+    let leader = cluster.controllers(2).await;
+    let known = cluster.leased(leader, "known", "me").await;
+    cluster.leased(leader, "lost", "me").await;
+    cluster.leased(leader, "another's", "you").await;
+    cluster.places[leader].kill();
+    let (next, _) = cluster.leader_after(1).await;
+    let asks = async |agent: &str, leases: serde_json::Value| {
+        let asked = json!({"agent": agent, "leases": leases, "timeout_ms": 10_000});
+        cluster.post(next, "/v1/leases", asked).await
+    };
+    let lease = asks("me", json!([known])).await.done();
+    assert_eq!(lease["tasks"][0]["job_id"], "lost", "{lease}");
+    assert_eq!(lease["tasks"][0]["job_epoch"], 2, "{lease}");
+    // What it was told of is still its own, and so is what it gets from now on, whatever it names.
+    cluster.submit(next, "more", "echo", json!(1)).await.done();
+    assert_eq!(asks("me", json!([])).await.done()["tasks"][0]["job_id"], "more");
+    cluster.submit(next, "yet more", "echo", json!(1)).await.done();
+    // Whoever names nothing keeps all.
+    assert_eq!(asks("you", json!(null)).await.done()["tasks"][0]["job_id"], "yet more");
+    cluster.submit(next, "last", "echo", json!(1)).await.done();
+    assert_eq!(asks("me", json!([])).await.done()["tasks"][0]["job_id"], "last");
+    for (job_id, job_epoch) in
+        [("known", 1), ("another's", 1), ("lost", 2), ("more", 1), ("yet more", 1)]
+    {
+        let job = cluster.job(next, &job_id.replace(' ', "%20")).await;
+        assert_eq!((&job["state"], &job["job_epoch"]), (&json!("leased"), &json!(job_epoch)));
+    }
+}
+
 /// A controller whose jobs are behind a proxy, and whose lock is not.
 async fn behind_a_proxy(cluster: &mut Cluster) -> Proxy {
     let url = cluster.db.clone();

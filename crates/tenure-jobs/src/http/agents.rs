@@ -19,9 +19,6 @@ use crate::{
     round::AgentName,
 };
 
-/// How many leases an agent may work on.
-const MOST_LEASES: usize = 4_096;
-
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct HeartbeatBody {
     /// Who is alive.
@@ -101,15 +98,8 @@ fn heartbeat(body: HeartbeatBody) -> Result<Heartbeat, ApiError> {
         capabilities: read::small_value("capabilities", body.capabilities)?,
         worker_profile: read::small_value("worker_profile", body.worker_profile)?,
         metrics: read::small_value("metrics", body.metrics)?,
-        leases: body.leases.map(leases).transpose()?,
+        leases: read::leases(body.leases)?,
     })
-}
-
-fn leases(named: Vec<String>) -> Result<Vec<String>, ApiError> {
-    if named.len() > MOST_LEASES {
-        return Err(ApiError::invalid(format!("leases must be {MOST_LEASES} at most")));
-    }
-    named.into_iter().map(|lease| read::name("a lease", lease)).collect()
 }
 
 /// List the agents of a namespace

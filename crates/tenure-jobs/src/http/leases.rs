@@ -50,6 +50,10 @@ pub(crate) struct LeaseBody {
     #[schema(minimum = 0, maximum = 120_000)]
     #[serde(default, deserialize_with = "read::whole")]
     timeout_ms: Option<i64>,
+    /// The leases that it works on: of others that an earlier leader granted it, it was never told, and their jobs are
+    /// queued again. Whoever sends it asks for jobs in one place at a time.
+    #[schema(value_type = Option<Vec<NameText>>, max_items = 4_096)]
+    leases: Option<Vec<String>>,
     /// The term that the caller believes the leader to be in.
     #[serde(default, deserialize_with = "read::whole")]
     leader_epoch: Option<i64>,
@@ -163,6 +167,7 @@ fn asked(body: LeaseBody) -> Result<LeaseAsked, ApiError> {
         ops: ops(body.capabilities)?,
         most: most as usize,
         wait: Duration::from_millis(wait as u64),
+        leases: read::leases(body.leases)?,
     })
 }
 

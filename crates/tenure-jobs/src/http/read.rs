@@ -23,6 +23,8 @@ use crate::{controller::Controller, job::DEFAULT_NAMESPACE};
 
 /// The longest name of anything, in characters.
 const LONGEST_NAME: usize = 200;
+/// How many leases an agent may work on.
+const MOST_LEASES: usize = 4_096;
 
 /// Up to here a float is a whole number exactly.
 const EXACT: f64 = 9_007_199_254_740_992.0;
@@ -114,6 +116,14 @@ pub(super) fn optional_name(what: &str, given: Option<String>) -> Result<Option<
 
 pub(super) fn namespace(given: Option<String>) -> Result<String, ApiError> {
     name("namespace", given.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned()))
+}
+
+/// The leases that an agent works on.
+pub(super) fn leases(named: Option<Vec<String>>) -> Result<Option<Vec<String>>, ApiError> {
+    if named.as_ref().is_some_and(|named| named.len() > MOST_LEASES) {
+        return Err(ApiError::invalid(format!("leases must be {MOST_LEASES} at most")));
+    }
+    named.map(|named| named.into_iter().map(|lease| name("a lease", lease)).collect()).transpose()
 }
 
 /// A value that is kept as it was sent; what was not sent is `null`.

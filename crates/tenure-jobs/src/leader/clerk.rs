@@ -13,6 +13,7 @@ use super::{
     Pace,
     desk::{Refusal, Request},
     gathering::{Gathering, Leftover, refuse, refuse_all},
+    inherited::Inherited,
     waiting::{Waiter, Waiting},
 };
 use crate::{
@@ -90,6 +91,8 @@ pub(super) struct Clerk {
     later: VecDeque<Request>,
     /// Heartbeats, which are in no hurry.
     beats: Beats,
+    /// Leases of earlier terms; `None` until they were read.
+    inherited: Option<Inherited>,
     /// Leases that no agent knows of.
     strays: Vec<String>,
     /// Whether something has run out.
@@ -119,6 +122,7 @@ impl Clerk {
             waiting: Waiting::default(),
             later: VecDeque::new(),
             beats: Beats::default(),
+            inherited: None,
             strays: Vec::new(),
             reaps: true,
             loading: Some(Loading::START),
@@ -192,10 +196,11 @@ impl Clerk {
     }
 
     fn has_work(&self) -> bool {
-        self.reaps
-            || !self.later.is_empty()
-            || !self.strays.is_empty()
-            || (self.loading.is_some() && !self.is_draining)
+        self.reaps || !self.later.is_empty() || !self.strays.is_empty() || self.is_loading()
+    }
+
+    fn is_loading(&self) -> bool {
+        !self.is_draining && (self.inherited.is_none() || self.loading.is_some())
     }
 
     /// Nothing new begins: who waits for a job goes elsewhere.
@@ -214,25 +219,29 @@ impl Clerk {
 
     /// Reads some more of what waits in the database.
     async fn load(&mut self) {
-        let Some(Loading { priority, above }) = self.loading.filter(|_| !self.is_draining) else {
-            return;
-        };
-        match self.store.queued(priority, above, PAGE).await {
-            Ok(page) => {
-                let is_last = (page.len() as i64) < PAGE;
-                let last = page.last().map_or(above, |job| job.row);
-                page.into_iter().for_each(|job| self.queue.push(job));
-                self.loading = match (is_last, priority) {
-                    (false, _) => Some(Loading { priority, above: last }),
-                    (true, 0) => None,
-                    (true, _) => Some(Loading { priority: priority - 1, above: 0 }),
-                };
-            }
-            Err(error) => {
-                complain(&error, "jobs_not_loaded");
-                tokio::time::sleep(PAUSE).await;
-            }
+        if self.is_loading()
+            && let Err(error) = self.load_some().await
+        {
+            complain(&error, "jobs_not_loaded");
+            tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    async fn load_some(&mut self) -> Result<(), StoreError> {
+        if self.inherited.is_none() {
+            self.inherited = Some(Inherited::new(self.store.inherited(&self.term).await?));
+        }
+        let Some(Loading { priority, above }) = self.loading else { return Ok(()) };
+        let page = self.store.queued(priority, above, PAGE).await?;
+        let is_last = (page.len() as i64) < PAGE;
+        let last = page.last().map_or(above, |job| job.row);
+        page.into_iter().for_each(|job| self.queue.push(job));
+        self.loading = match (is_last, priority) {
+            (false, _) => Some(Loading { priority, above: last }),
+            (true, 0) => None,
+            (true, _) => Some(Loading { priority: priority - 1, above: 0 }),
+        };
+        Ok(())
     }
 
     /// Looks whether something has run out.
@@ -306,6 +315,9 @@ impl Clerk {
             // There may be jobs for it that have no room in this round.
             Request::Lease(..) if gathering.room() == 0 => self.later.push_back(request),
             Request::Lease(asked, reply) => {
+                if let Some(inherited) = &mut self.inherited {
+                    self.strays.extend(inherited.unknown_to(&asked));
+                }
                 let waiter = Waiter::new(asked, reply);
                 let before = gathering.room();
                 let mut room = before;

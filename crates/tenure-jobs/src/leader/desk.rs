@@ -44,6 +44,8 @@ pub struct LeaseAsked {
     pub most: usize,
     /// How long it waits for the first.
     pub wait: Duration,
+    /// The leases that it works on, if it says so: of no other has it been told.
+    pub leases: Option<Vec<String>>,
 }
 
 /// What an agent got.

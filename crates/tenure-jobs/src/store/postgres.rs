@@ -23,7 +23,7 @@ use crate::{
     event::{Event, Span},
     job::{Filter, JobView, Row},
     queue::Queued,
-    round::{Round, Written},
+    round::{OpenLease, Round, Written},
 };
 
 /// A server that says nothing for so long, not even that it is there, is gone.
@@ -169,6 +169,11 @@ impl Store for PostgresStore {
     ) -> Result<Vec<Queued>, StoreError> {
         let lines = self.ask(&self.leader, sql::QUEUED, &[&priority, &above, &most]).await?;
         Ok(lines.iter().map(rows::queued).collect())
+    }
+
+    async fn inherited(&self, term: &Term) -> Result<Vec<OpenLease>, StoreError> {
+        let lines = self.ask(&self.leader, sql::INHERITED, &[&term.epoch().get()]).await?;
+        Ok(lines.iter().map(rows::open_lease).collect())
     }
 
     async fn open_leases(&self) -> Result<i64, StoreError> {

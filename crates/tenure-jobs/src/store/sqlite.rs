@@ -27,7 +27,7 @@ use crate::{
     event::{Event, Span},
     job::{Filter, JobView, Row, State},
     queue::Queued,
-    round::{Round, Written},
+    round::{OpenLease, Round, Written},
 };
 
 macro_rules! read {
@@ -139,6 +139,14 @@ impl Store for SqliteStore {
         let read = self.on(&self.leader, move |file| {
             let which = named_params! { ":priority": priority, ":above": above, ":most": most };
             all(file, read!("queued"), which, rows::queued)
+        });
+        read.await
+    }
+
+    async fn inherited(&self, term: &Term) -> Result<Vec<OpenLease>, StoreError> {
+        let epoch = term.epoch().get();
+        let read = self.on(&self.leader, move |file| {
+            all(file, read!("inherited"), named_params! { ":epoch": epoch }, rows::open_lease)
         });
         read.await
     }

@@ -85,6 +85,7 @@ macro_rules! every_law {
                 open_leases_last_for_the_window_and_never_get_shorter,
                 agents_that_are_alive_are_counted_from_now,
                 what_the_dead_agent_had_is_queued_in_every_namespace,
+                open_leases_of_earlier_terms_are_inherited,
                 a_leader_of_another_scope_is_refused_and_changes_nothing,
             }
             fencing {

@@ -7,7 +7,7 @@ use tokio_postgres::Row;
 
 use crate::{
     queue::Queued,
-    round::Task,
+    round::{OpenLease, Task},
     store::{
         StoreError,
         columns::{AgentColumns, EventColumns, JobColumns, json},
@@ -53,6 +53,14 @@ pub(super) fn queued(row: &Row) -> Queued {
         pinned_agent: row.get("pinned_agent"),
         job_epoch: row.get("job_epoch"),
         bytes: row.get::<_, i32>("bytes").unsigned_abs(),
+    }
+}
+
+pub(super) fn open_lease(row: &Row) -> OpenLease {
+    OpenLease {
+        lease_id: row.get("lease_id"),
+        namespace: row.get("namespace"),
+        agent: row.get("agent"),
     }
 }
 

@@ -22,6 +22,7 @@ const COLUMNS: &str = include_str!("../../../sql/postgres/fragment/job.sql");
 
 pub(super) const CONTENTS: &str = read!("contents");
 pub(super) const QUEUED: &str = read!("queued");
+pub(super) const INHERITED: &str = read!("inherited");
 pub(super) const OPEN: &str = read!("open");
 pub(super) const RUN_OUT: &str = read!("run_out");
 pub(super) const AGENTS: &str = read!("agents");

@@ -6,6 +6,7 @@ use tenure_http::KnownLeader;
 
 use crate::{
     queue::Queued,
+    round::OpenLease,
     store::columns::{AgentColumns, EventColumns, JobColumns},
 };
 
@@ -40,6 +41,14 @@ pub(super) fn queued(row: &Row<'_>) -> Result<Queued> {
         pinned_agent: row.get("pinned_agent")?,
         job_epoch: row.get("job_epoch")?,
         bytes: row.get("bytes")?,
+    })
+}
+
+pub(super) fn open_lease(row: &Row<'_>) -> Result<OpenLease> {
+    Ok(OpenLease {
+        lease_id: row.get("lease_id")?,
+        namespace: row.get("namespace")?,
+        agent: row.get("agent")?,
     })
 }
 

@@ -117,7 +117,7 @@ impl<'t> Writing<'t> {
         for lease_id in &round.strays {
             let lease = named_params! { ":lease_id": lease_id };
             let chosen = self.choose(write!("take_back/lease"), lease)?;
-            written.queued.extend(self.take_back(chosen, "the agent was gone")?);
+            written.queued.extend(self.take_back(chosen, "the agent was not told")?);
         }
         for agent in &round.burials {
             if self.age(agent, "tombstoned")? {

@@ -3,12 +3,13 @@
 use tenure_http::KnownLeader;
 use tenure_jobs::{
     job::State,
-    round::Round,
+    round::{OpenLease, Round},
     store::{StoreError, Takeover},
 };
 
 use crate::scene::{
-    Backend, PATIENCE, SCOPE, Scene, heartbeat, heartbeat_in, job, job_in, lease_of, named, success,
+    Backend, PATIENCE, SCOPE, Scene, grant, heartbeat, heartbeat_in, job, job_in, lease_of, named,
+    recall, success,
 };
 
 const WINDOW: i64 = PATIENCE.takeover_window.as_millis() as i64;
@@ -121,6 +122,40 @@ pub async fn what_the_dead_agent_had_is_queued_in_every_namespace(backend: &dyn 
     let bobs = scene.job("bobs").await;
     assert_eq!((bobs.state, bobs.lease_id), (State::Leased, Some(lease_of("bobs"))));
     assert_eq!(scene.job("ended").await.state, State::Succeeded);
+}
+
+pub async fn open_leases_of_earlier_terms_are_inherited(backend: &dyn Backend) {
+    let mut scene = Scene::begin(backend).await;
+    assert!(scene.store().inherited(&scene.term).await.unwrap().is_empty());
+    let both = scene.submit([job("one"), job("two")]).await;
+    scene.grant(grant("of both", "ann", &both)).await;
+    for id in ["ended", "back"] {
+        scene.lease(job(id), "ann").await;
+    }
+    scene.lease(job_in("b", "there"), "bob").await;
+    scene.end("ended").await;
+    scene.recall(recall("back")).await;
+    assert!(scene.store().inherited(&scene.term).await.unwrap().is_empty(), "they are this term's");
+    for _ in 0..2 {
+        scene.next_term().await;
+        scene.take_over(&Takeover::default()).await;
+        scene.hear([heartbeat("ann")]).await;
+        scene.lease(job(&format!("of term {}", scene.term.epoch().get())), "ann").await;
+    }
+    let mut inherited = scene.store().inherited(&scene.term).await.unwrap();
+    inherited.sort_by(|one, other| one.lease_id.cmp(&other.lease_id));
+    let open = |lease_id: &str, namespace: &str, agent: &str| {
+        let [lease_id, namespace, agent] = [lease_id, namespace, agent].map(str::to_owned);
+        OpenLease { lease_id, namespace, agent }
+    };
+    assert_eq!(
+        inherited,
+        [
+            open("lease of of term 2", "default", "ann"),
+            open("lease of there", "b", "bob"),
+            open("of both", "default", "ann"),
+        ]
+    );
 }
 
 pub async fn a_leader_of_another_scope_is_refused_and_changes_nothing(backend: &dyn Backend) {

@@ -57,6 +57,8 @@ async fn every_statement_of_the_leader_finds_its_jobs_by_the_index_meant_for_it(
         for (name, index) in [
             ("read/open.sql", "tenure_jobs_leased"),
             ("read/run_out.sql", "tenure_jobs_leased"),
+            ("read/inherited.sql", "tenure_jobs_leased"),
+            ("read/inherited.sql", "tenure_job_leases_pkey"),
             ("read/contents.sql", "tenure_jobs_namespace_job_id_key"),
             ("read/job.sql", "tenure_jobs_namespace_job_id_key"),
             ("write/record.sql", "tenure_jobs_namespace_job_id_key"),

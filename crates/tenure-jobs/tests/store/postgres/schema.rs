@@ -78,7 +78,7 @@ pub fn statements() -> BTreeMap<String, String> {
             statements.insert(name, statement);
         }
     }
-    assert_eq!(statements.len(), 10 + 10 + 4, "{:?}", statements.keys());
+    assert_eq!(statements.len(), 11 + 10 + 4, "{:?}", statements.keys());
     statements
 }
 
