@@ -105,6 +105,7 @@ async fn patience(
     give_up: &CancellationToken,
 ) {
     stop.cancelled().await;
+    tracing::info!(target: "tenure", ?grace, "agent_draining");
     tokio::time::sleep(grace).await;
     cut.cancel();
     tokio::time::sleep(FAREWELL).await;

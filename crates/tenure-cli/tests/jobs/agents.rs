@@ -2,7 +2,7 @@
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use tenure_testkit::eventually;
+use tenure_testkit::{eventually, eventually_true};
 
 use crate::scene::{Cluster, SOON};
 
@@ -20,8 +20,13 @@ command = ["sh", "-c", "tr a-z A-Z"]
 [ops.fail]
 command = ["sh", "-c", "echo broken >&2; exit 3"]
 [ops.wait]
-command = ["sh", "-c", "while ! [ -e go ]; do sleep 0.02; done; echo '\"waited\"'"]
+command = ["sh", "-c", "touch begun; while ! [ -e go ]; do sleep 0.02; done; echo '\"waited\"'"]
 "#;
+
+/// Waits until a job has begun: that it is leased does not mean that its agent knows.
+async fn runs(cluster: &Cluster) {
+    eventually_true("a job runs", SOON, async || cluster.path("begun").exists()).await;
+}
 
 async fn an_agent_finds_the_leader_and_does_what_it_can(cluster: &mut Cluster) {
     let at = cluster.controllers(2).await;
@@ -64,7 +69,7 @@ async fn a_result_that_was_finished_during_a_failover_is_accepted_by_the_next_le
     cluster.write("ops.toml", OPS);
     let _agent = cluster.agent("worker", &["--ops", "ops.toml"]);
     cluster.submit(at, "job", "wait", json!(null)).await.done();
-    cluster.waits_for_state(at, "job", "leased").await;
+    runs(cluster).await;
     cluster.places[at].kill();
     cluster.write("go", "");
     let (next, epoch) = cluster.leader_after(1).await;
@@ -125,10 +130,16 @@ async fn a_deleted_agent_is_a_tombstone_and_its_jobs_are_queued_again(cluster: &
 async fn an_agent_that_is_told_to_stop_hands_in_what_it_runs(cluster: &mut Cluster) {
     let at = cluster.controllers(1).await;
     cluster.write("ops.toml", OPS);
-    let mut agent = cluster.agent("worker", &["--ops", "ops.toml"]);
+    // With no place left it asks for nothing, so no answer is on its way when it stops.
+    let mut agent = cluster.agent("worker", &["--ops", "ops.toml", "--concurrency", "1"]);
     cluster.submit(at, "job", "wait", json!(null)).await.done();
-    cluster.waits_for_state(at, "job", "leased").await;
+    runs(cluster).await;
     agent.signal(Signal::TERM);
+    eventually_true("it has heard", SOON, async || {
+        let log = std::fs::read_to_string(cluster.path("log-worker")).unwrap_or_default();
+        log.contains("agent_draining")
+    })
+    .await;
     cluster.submit(at, "next", "wait", json!(null)).await.done();
     cluster.write("go", "");
     assert_eq!(agent.code().await, Some(0));
