@@ -91,8 +91,8 @@ pub(super) struct Clerk {
     later: VecDeque<Request>,
     /// Heartbeats, which are in no hurry.
     beats: Beats,
-    /// Leases of earlier terms; `None` until they were read.
-    inherited: Option<Inherited>,
+    /// Leases of earlier terms.
+    inherited: Inherited,
     /// Leases that no agent knows of.
     strays: Vec<String>,
     /// Whether something has run out.
@@ -122,7 +122,7 @@ impl Clerk {
             waiting: Waiting::default(),
             later: VecDeque::new(),
             beats: Beats::default(),
-            inherited: None,
+            inherited: Inherited::default(),
             strays: Vec::new(),
             reaps: true,
             loading: Some(Loading::START),
@@ -138,6 +138,7 @@ impl Clerk {
         mut requests: mpsc::Receiver<Request>,
         stop: &CancellationToken,
     ) {
+        self.inherit().await;
         let mut looks = tokio::time::interval(self.pace.reap_every);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let over = loop {
@@ -196,11 +197,10 @@ impl Clerk {
     }
 
     fn has_work(&self) -> bool {
-        self.reaps || !self.later.is_empty() || !self.strays.is_empty() || self.is_loading()
-    }
-
-    fn is_loading(&self) -> bool {
-        !self.is_draining && (self.inherited.is_none() || self.loading.is_some())
+        self.reaps
+            || !self.later.is_empty()
+            || !self.strays.is_empty()
+            || (self.loading.is_some() && !self.is_draining)
     }
 
     /// Nothing new begins: who waits for a job goes elsewhere.
@@ -217,31 +217,35 @@ impl Clerk {
             || self.later.is_empty() && self.store.open_leases().await.is_ok_and(|open| open == 0)
     }
 
-    /// Reads some more of what waits in the database.
-    async fn load(&mut self) {
-        if self.is_loading()
-            && let Err(error) = self.load_some().await
-        {
-            complain(&error, "jobs_not_loaded");
-            tokio::time::sleep(PAUSE).await;
+    /// Reads what earlier terms have granted. Without an answer, those leases run out by themselves.
+    async fn inherit(&mut self) {
+        match self.store.inherited(&self.term).await {
+            Ok(leases) => self.inherited = Inherited::new(leases),
+            Err(error) => complain(&error, "leases_not_inherited"),
         }
     }
 
-    async fn load_some(&mut self) -> Result<(), StoreError> {
-        if self.inherited.is_none() {
-            self.inherited = Some(Inherited::new(self.store.inherited(&self.term).await?));
-        }
-        let Some(Loading { priority, above }) = self.loading else { return Ok(()) };
-        let page = self.store.queued(priority, above, PAGE).await?;
-        let is_last = (page.len() as i64) < PAGE;
-        let last = page.last().map_or(above, |job| job.row);
-        page.into_iter().for_each(|job| self.queue.push(job));
-        self.loading = match (is_last, priority) {
-            (false, _) => Some(Loading { priority, above: last }),
-            (true, 0) => None,
-            (true, _) => Some(Loading { priority: priority - 1, above: 0 }),
+    /// Reads some more of what waits in the database.
+    async fn load(&mut self) {
+        let Some(Loading { priority, above }) = self.loading.filter(|_| !self.is_draining) else {
+            return;
         };
-        Ok(())
+        match self.store.queued(priority, above, PAGE).await {
+            Ok(page) => {
+                let is_last = (page.len() as i64) < PAGE;
+                let last = page.last().map_or(above, |job| job.row);
+                page.into_iter().for_each(|job| self.queue.push(job));
+                self.loading = match (is_last, priority) {
+                    (false, _) => Some(Loading { priority, above: last }),
+                    (true, 0) => None,
+                    (true, _) => Some(Loading { priority: priority - 1, above: 0 }),
+                };
+            }
+            Err(error) => {
+                complain(&error, "jobs_not_loaded");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
     }
 
     /// Looks whether something has run out.
@@ -315,9 +319,7 @@ impl Clerk {
             // There may be jobs for it that have no room in this round.
             Request::Lease(..) if gathering.room() == 0 => self.later.push_back(request),
             Request::Lease(asked, reply) => {
-                if let Some(inherited) = &mut self.inherited {
-                    self.strays.extend(inherited.unknown_to(&asked));
-                }
+                self.strays.extend(self.inherited.unknown_to(&asked));
                 let waiter = Waiter::new(asked, reply);
                 let before = gathering.room();
                 let mut room = before;
