@@ -76,16 +76,15 @@ impl Schedule {
         gathered.schedule()
     }
 
-    /// Takes in what the database says. Whether it was news.
+    /// Takes in what the database says. Whether it was news; of what runs, nothing is.
     pub fn apply(&mut self, change: Change) -> bool {
         let Change { row, version, due } = change;
         if let Some(seen) = self.running.get_mut(&row) {
-            // It is looked at again when its attempt is done.
-            let is_news = version > seen.version;
-            if is_news {
+            // It is looked at again when its attempt is done. What was written meanwhile is mostly our own.
+            if version > seen.version {
                 *seen = change;
             }
-            return is_news;
+            return false;
         }
         if self.ended.get(&row).is_some_and(|ended| *ended >= version) {
             return false;
@@ -271,7 +270,7 @@ mod tests {
     fn what_changes_while_it_is_tried_counts_when_the_attempt_is_done() {
         let mut schedule = Schedule::of(vec![pending(1, 1, 10)]);
         schedule.take_due(99, 1);
-        assert!(schedule.apply(ended(1, 4)), "another leader has ended it");
+        assert!(!schedule.apply(ended(1, 4)), "no news yet: another leader has ended it");
         schedule.done(pending(1, 3, 50));
         assert!(schedule.is_empty(), "the newer news holds");
     }
@@ -280,7 +279,10 @@ mod tests {
     fn whoever_moved_on_without_its_attempt_is_due_as_was_seen_since() {
         let mut schedule = Schedule::of(vec![pending(1, 1, 10), pending(2, 1, 10)]);
         assert_eq!(schedule.take_due(99, 9), [1, 2]);
-        assert!(schedule.apply(pending(1, 3, 50)));
+        assert!(
+            !schedule.apply(pending(1, 3, 50)),
+            "no news yet, as a reservation of our own is none"
+        );
         schedule.moved_on(1);
         schedule.moved_on(2);
         assert_eq!((schedule.len(), schedule.running(), schedule.next_due()), (1, 0, Some(50)));
