@@ -7,6 +7,7 @@ pub mod eventually;
 pub mod fuzz;
 pub mod haproxy;
 pub mod node;
+mod pause;
 pub mod pgbouncer;
 pub mod postgres;
 pub mod proxy;
@@ -15,4 +16,5 @@ pub mod sqlserver;
 pub mod statements;
 
 pub use eventually::{eventually, eventually_true, millis, secs};
+pub use pause::pause;
 pub use server::{Port, find_program};

@@ -18,15 +18,14 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail, ensure};
-use rustix::{
-    io::retry_on_intr,
-    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid},
-};
+use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::sleep;
 
 pub(crate) use folder::Folder;
 pub use port::Port;
 use process::Process;
+
+use crate::pause;
 
 const POLL: Duration = Duration::from_millis(5);
 const START_WITHIN: Duration = Duration::from_secs(30);
@@ -87,14 +86,9 @@ impl Server {
         kill_process(self.pid()?, signal).context(self.name())
     }
 
-    /// Stops the process in its tracks, and returns when the last of its threads stands still: the
-    /// signal alone only asks for that, and a thread on another core still answers a request.
+    /// Stops the process in its tracks.
     pub fn pause(&self) -> Result<()> {
-        self.signal(Signal::STOP)?;
-        let stopped = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
-        let pid = WaitId::Pid(self.pid()?);
-        retry_on_intr(|| waitid(pid.clone(), stopped)).context(self.name())?;
-        Ok(())
+        pause(self.pid()?).context(self.name())
     }
 
     pub fn pid(&self) -> Result<Pid> {

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tenure_run::family;
-use tenure_testkit::{Port, eventually, eventually_true, millis, postgres::Postgres, secs};
+use tenure_testkit::{Port, eventually, eventually_true, millis, pause, postgres::Postgres, secs};
 
 /// Runs a test of this module on each database.
 macro_rules! on_both {
@@ -301,7 +301,7 @@ impl Cluster {
     /// Freezes a process, but not inside a write to a file: there it would keep the file's lock, and nobody could lead.
     pub async fn freeze(&self, at: usize) {
         let is_frozen_well = || {
-            self.places[at].signal(Signal::STOP);
+            pause(self.places[at].pid()).unwrap();
             let is_free = self.postgres.is_some() || self.file_is_free();
             if !is_free {
                 self.places[at].signal(Signal::CONT);

@@ -65,7 +65,7 @@ async fn a_paused_worker_does_not_dispatch_what_it_had_claimed_before() {
         scene.count("payment_outbox_pending WHERE claimed_by = 'paused'").await == 10
     })
     .await;
-    paused.signal(Signal::STOP);
+    paused.pause();
     gateway.let_go();
     let _other = scene.worker("other", &["--lease", "2"]);
     scene.nothing_is_pending(secs(30)).await;

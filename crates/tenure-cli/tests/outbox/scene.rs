@@ -9,7 +9,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tenure_testkit::{eventually, eventually_true, postgres::Postgres, secs};
+use tenure_testkit::{eventually, eventually_true, pause, postgres::Postgres, secs};
 use tokio_postgres::Client;
 
 pub struct Scene {
@@ -109,6 +109,10 @@ impl Scene {
 impl Worker {
     pub fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).unwrap();
+    }
+
+    pub fn pause(&self) {
+        pause(Pid::from_child(&self.0)).unwrap();
     }
 
     /// Waits until it has ended, and returns its exit code.

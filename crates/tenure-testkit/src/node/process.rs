@@ -10,11 +10,11 @@ use std::{
 };
 
 use anyhow::{Context, Result};
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::process::{Pid, Signal, kill_process};
 use tenure::{BootInstant, Epoch};
 
 use super::{NodeSettings, Told};
-use crate::{eventually, millis};
+use crate::{eventually, millis, pause};
 
 /// A node's process, killed with this value.
 #[derive(Debug)]
@@ -109,8 +109,7 @@ impl Node {
 
     /// SIGSTOP; returns when every thread has stopped.
     pub fn freeze(&self) -> Result<BootInstant> {
-        self.signal(Signal::STOP)?;
-        waitid(WaitId::Pid(self.pid()?), WaitIdOptions::STOPPED | WaitIdOptions::NOWAIT)?;
+        pause(self.pid()?)?;
         Ok(BootInstant::now())
     }
 
