@@ -6,7 +6,9 @@ use tenure_database::migrate::{self, Migration};
 pub const COMPONENT: &str = "engine";
 
 /// Postgres.
-pub const POSTGRES: [Migration; 1] = [Migration {
+pub const POSTGRES: [Migration; 2] = [POSTGRES_1, POSTGRES_2];
+
+const POSTGRES_1: Migration = Migration {
     version: 1,
     name: "terms, fences and locks",
     sql: concat!(
@@ -38,10 +40,25 @@ pub const POSTGRES: [Migration; 1] = [Migration {
         include_str!("../sql/postgres/schema/rights.sql"),
     ),
     breaking: true,
-}];
+};
+
+const POSTGRES_2: Migration = Migration {
+    version: 2,
+    name: "which server granted a term, and who holds a raise back",
+    sql: concat!(
+        include_str!("../sql/postgres/schema/2/create_lease_table.sql"),
+        include_str!("../sql/postgres/schema/2/lease_servers.sql"),
+        include_str!("../sql/postgres/schema/2/leader_state_servers.sql"),
+        include_str!("../sql/postgres/schema/2/raise_fence.sql"),
+        include_str!("../sql/postgres/schema/2/require_fence.sql"),
+    ),
+    breaking: false,
+};
 
 /// SQL Server: batches, with `GO` between them.
-pub const SQLSERVER: [Migration; 1] = [Migration {
+pub const SQLSERVER: [Migration; 2] = [SQLSERVER_1, SQLSERVER_2];
+
+const SQLSERVER_1: Migration = Migration {
     version: 1,
     name: "terms, fences and leases",
     sql: concat!(
@@ -76,7 +93,18 @@ pub const SQLSERVER: [Migration; 1] = [Migration {
         include_str!("../sql/sqlserver/schema/switch_lock.sql"),
     ),
     breaking: true,
-}];
+};
+
+const SQLSERVER_2: Migration = Migration {
+    version: 2,
+    name: "which server granted a term",
+    sql: concat!(
+        include_str!("../sql/sqlserver/schema/2/create_lease_table.sql"),
+        "GO\n",
+        include_str!("../sql/sqlserver/schema/2/lease_servers.sql"),
+    ),
+    breaking: false,
+};
 
 /// SQLite.
 pub const SQLITE: [Migration; 1] = [Migration {

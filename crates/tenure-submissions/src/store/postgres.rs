@@ -121,7 +121,7 @@ impl PostgresStore {
         let statement = deadline.run(session.prepared(sql)).await?;
         let written = async {
             Ok::<_, tenure_database::DatabaseError>(
-                fence::query(&session, term, &statement, parameters).await,
+                fence::query(&mut session, term, &statement, parameters).await,
             )
         };
         let rows = deadline.run(written).await??;

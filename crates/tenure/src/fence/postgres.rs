@@ -9,12 +9,14 @@
 //! # }
 //! ```
 
-use std::{future::Future, ops::Deref};
+mod held_back;
+
+use std::{convert::Infallible, ops::Deref, sync::PoisonError};
 
 use async_trait::async_trait;
-use futures_util::{FutureExt, join, try_join};
+use futures_util::{FutureExt, future::try_join_all, join, try_join};
 use tenure_database::{
-    DatabaseError, Deadline,
+    BootInstant, DatabaseError, Deadline,
     postgres::{Line, PostgresUrl},
 };
 use tokio::sync::Mutex;
@@ -41,6 +43,9 @@ const DRAINED: &str = include_str!("../../sql/postgres/fence/drained.sql");
 pub const REFUSED: &str = "TN001";
 /// The SQLSTATE of a scope that is fenced by another lock.
 pub const OTHER_LOCK: &str = "TN002";
+
+/// Up to so many futures are polled in the order in which they were given, all of them.
+const MOST_CALLS: usize = 30;
 
 /// Begins a transaction that only this term can commit, in one round trip.
 ///
@@ -101,41 +106,48 @@ impl Drop for FencedTransaction<'_> {
     }
 }
 
-/// Runs statements that only this term can commit, in a transaction of their own and in one round trip.
+/// A prepared statement and its parameters, for [`together`].
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'c> {
+    /// Prepared on the connection that it is sent over.
+    pub statement: &'c Statement,
+    /// In the order of its `$1`, `$2` and so on.
+    pub parameters: &'c [&'c (dyn ToSql + Sync)],
+}
+
+/// Runs statements that only this term can commit, in a transaction of their own and in two round trips, and
+/// returns the rows of each, in order. What depends on another's answer needs [`begin`].
 ///
-/// They go out between `BEGIN` and `COMMIT` before any answer is there, so `statements` must send all of them when
-/// it is first polled: one statement, or several joined. What depends on another's answer needs [`begin`].
-pub async fn together<T>(
-    client: &Client,
+/// Nothing is sent before the fence has been passed inside the transaction. Whatever is sent ahead, each with a
+/// Sync of its own, goes on when an earlier message has failed: behind a `BEGIN` that was cancelled, writes would
+/// commit one by one, and unfenced (measured). For the same reason statements are prepared beforehand, so that
+/// the commit cannot overtake one of them, and the client is taken whole, so that nobody else's commit can.
+pub async fn together(
+    client: &mut Client,
     term: &Term,
-    statements: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<T, FenceError> {
-    let (scope, holder, epoch) =
-        (term.scope().as_str(), term.holder().as_str(), term.epoch().get());
-    let of_term: [Parameter<'_>; 3] =
-        [(&scope, Type::TEXT), (&holder, Type::TEXT), (&epoch, Type::INT8)];
-    // Answered in order; after a refusal the transaction can only roll back.
-    let written = try_join!(
-        client.batch_execute(BEGIN),
-        client.query_typed(FENCE, &of_term),
-        statements,
-        client.batch_execute("COMMIT"),
-    );
-    match written {
-        Ok((_, _, answers, ())) => Ok(answers),
-        Err(error) => Err(meaning(error, term.epoch())),
-    }
+    calls: &[Call<'_>],
+) -> Result<Vec<Vec<Row>>, FenceError> {
+    assert!(calls.len() <= MOST_CALLS, "{} statements in one transaction", calls.len());
+    let mut transaction = begin(client, term).await?;
+    let client = transaction.client;
+    let answers = calls.iter().map(|call| client.query(call.statement, call.parameters));
+    // A statement that cannot even be sent ends this before the commit is; the transaction is rolled back then.
+    let written = try_join!(try_join_all(answers), client.batch_execute("COMMIT"));
+    let (rows, ()) = written.map_err(|error| meaning(error, term.epoch()))?;
+    transaction.open = false;
+    Ok(rows)
 }
 
 /// Runs one statement that only this term can commit, and returns its rows. For batches; a write of one row
 /// without rows to return is cheaper as a [`FencedStatement`](super::FencedStatement).
 pub async fn query(
-    client: &Client,
+    client: &mut Client,
     term: &Term,
     statement: &Statement,
     parameters: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, FenceError> {
-    together(client, term, client.query(statement, parameters)).await
+    let answers = together(client, term, &[Call { statement, parameters }]).await?;
+    Ok(answers.into_iter().flatten().collect())
 }
 
 /// Passes the fence inside a transaction that has just begun; until it ends, no takeover gets by.
@@ -166,10 +178,14 @@ pub fn meaning(error: tokio_postgres::Error, epoch: Epoch) -> FenceError {
     }
 }
 
-/// The election's side of the fence, on a connection of its own.
+/// The election's side of the fence, on connections of its own.
 #[derive(Debug)]
 pub struct PostgresFence {
     line: Mutex<Line>,
+    /// For whoever clears the way while a raise waits.
+    second: Mutex<Line>,
+    /// The term that is being raised, and since when.
+    raising: std::sync::Mutex<Option<(Epoch, BootInstant)>>,
     timing: Timing,
 }
 
@@ -177,7 +193,27 @@ impl PostgresFence {
     /// The fence in the database that holds the data.
     #[must_use]
     pub fn new(url: PostgresUrl, timing: Timing) -> Self {
-        Self { line: Mutex::new(Line::to(url)), timing }
+        let second = Mutex::new(Line::to(url.clone()));
+        let (line, raising) = (Mutex::new(Line::to(url)), std::sync::Mutex::default());
+        Self { line, second, raising, timing }
+    }
+
+    /// When this term was first tried to be raised.
+    fn raising_since(&self, epoch: Epoch) -> BootInstant {
+        let mut raising = self.raising.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, since) = raising
+            .filter(|(raised, _)| *raised == epoch)
+            .unwrap_or_else(|| (epoch, BootInstant::now()));
+        *raising = Some((epoch, since));
+        since
+    }
+
+    /// Ends what holds the raise of this term back for longer than the margin; never returns.
+    async fn clear_the_way(&self, term: &Term) -> Infallible {
+        let patience = self.raising_since(term.epoch()) + self.timing.margin();
+        tokio::time::sleep(patience.left()).await;
+        let mut second = self.second.lock().await;
+        held_back::clear_the_way(&mut second, term.scope(), self.timing.call_timeout()).await
     }
 
     fn deadline(&self) -> Deadline {
@@ -204,7 +240,10 @@ impl Fence for PostgresFence {
             (&margin_ms, Type::INT8),
         ];
         let limit = self.timing.statement_timeout();
-        let raised = deadline.run(transact(&session, limit, RAISE, &parameters)).await;
+        let raised = tokio::select! {
+            raised = deadline.run(transact(&session, limit, RAISE, &parameters)) => raised,
+            never = self.clear_the_way(term) => match never {},
+        };
         let rows = raised.map_err(|error| match error {
             DatabaseError::Postgres(error) => meaning(error, term.epoch()),
             other => other.into(),
@@ -224,11 +263,10 @@ impl Fence for PostgresFence {
         let deadline = self.deadline();
         let Ok(session) = line.take(deadline).await else { return };
         let rehearsal = async {
-            let (_, raised, ended) = join!(
-                session.batch_execute(BEGIN),
-                session.query_typed(REHEARSE, &[]),
-                session.batch_execute("ROLLBACK"),
-            );
+            // Awaited: outside a transaction, what follows would stay.
+            session.batch_execute(BEGIN).await?;
+            let (raised, ended) =
+                join!(session.query_typed(REHEARSE, &[]), session.batch_execute("ROLLBACK"));
             raised.and(ended)
         };
         // What fails here will say so when it matters.

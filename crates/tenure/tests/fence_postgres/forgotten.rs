@@ -5,7 +5,7 @@ use tokio_postgres::Client;
 
 use crate::server::{PAY, SCOPE, Server, attempt, fence_call, over};
 
-const REQUIRE_FENCE: &str = include_str!("../../sql/postgres/schema/require_fence.sql");
+const REQUIRE_FENCE: &str = include_str!("../../sql/postgres/schema/2/require_fence.sql");
 
 /// A current term, and a session on a server whose orders are guarded as the documentation says.
 async fn guarded() -> (Server, Term, Client) {
@@ -16,10 +16,20 @@ async fn guarded() -> (Server, Term, Client) {
     (server, term, session)
 }
 
-/// The statement in the header of the function's own file.
+/// The first statement in the header of the function's own file.
 fn documented_trigger() -> String {
+    documented(0)
+}
+
+/// The second: for tables with partitions.
+fn documented_trigger_for_partitions() -> String {
+    documented(1)
+}
+
+fn documented(which: usize) -> String {
     let lines = REQUIRE_FENCE.lines().filter_map(|line| line.strip_prefix("--   "));
-    let statement: Vec<_> = lines.collect();
+    let lines: Vec<_> = lines.collect();
+    let statement = lines.chunks(2).nth(which).expect("another example");
     assert!(statement[0].starts_with("CREATE TRIGGER") && statement[1].contains(SCOPE));
     statement.join(" ")
 }
@@ -159,7 +169,7 @@ async fn the_note_of_another_transaction_means_nothing() {
 }
 
 #[tokio::test]
-async fn a_trigger_for_each_row_is_refused_and_swallows_no_write() {
+async fn a_trigger_before_each_row_is_refused_and_swallows_no_write() {
     let (server, term, session) = guarded().await;
     let rows =
         documented_trigger().replace("EACH STATEMENT", "EACH ROW").replace(" OR TRUNCATE", "");
@@ -169,4 +179,46 @@ async fn a_trigger_for_each_row_is_refused_and_swallows_no_write() {
     let fenced = format!("BEGIN; {}; {PAY}; COMMIT", fence_call(&term));
     assert_eq!(attempt(&session, &fenced).await, Err("TN003".to_owned()));
     assert_eq!(server.order().await, "new");
+}
+
+const PARTITIONED: &str = "DROP TABLE orders;
+     CREATE TABLE orders (id integer PRIMARY KEY, state text NOT NULL) PARTITION BY RANGE (id);
+     CREATE TABLE orders_low PARTITION OF orders FOR VALUES FROM (0) TO (100);
+     INSERT INTO orders VALUES (1, 'new')";
+
+async fn partitioned(trigger: &str) -> (Server, Term, Client) {
+    let server = Server::start().await;
+    let term = server.lead("a").await;
+    let session = server.session().await;
+    session.batch_execute(&format!("{PARTITIONED}; {trigger}")).await.unwrap();
+    (server, term, session)
+}
+
+#[tokio::test]
+async fn a_trigger_that_does_not_see_the_partitions_is_refused() {
+    let (_server, term, session) = partitioned(&documented_trigger()).await;
+    let misplaced = Err("TN003".to_owned());
+    assert_eq!(attempt(&session, PAY).await, misplaced);
+    let fenced = format!("BEGIN; {}; {PAY}; COMMIT", fence_call(&term));
+    assert_eq!(attempt(&session, &fenced).await, misplaced, "also for whoever passed the fence");
+}
+
+#[tokio::test]
+async fn partitions_old_and_new_are_guarded_by_their_parents_trigger() {
+    let (_server, term, session) = partitioned(&documented_trigger_for_partitions()).await;
+    let high = "CREATE TABLE orders_high PARTITION OF orders FOR VALUES FROM (100) TO (200)";
+    session.batch_execute(high).await.unwrap();
+    for write in [
+        PAY,
+        "INSERT INTO orders VALUES (2, 'new')",
+        "INSERT INTO orders_low VALUES (2, 'new')",
+        "INSERT INTO orders_high VALUES (101, 'new')",
+        "UPDATE orders_low SET state = 'paid' WHERE id = 1",
+        "UPDATE orders SET id = 150 WHERE id = 1",
+        "DELETE FROM orders_low WHERE id = 1",
+    ] {
+        assert_eq!(attempt(&session, write).await, over(), "{write}");
+        let fenced = format!("BEGIN; {}; {write}; ROLLBACK", fence_call(&term));
+        assert_eq!(attempt(&session, &fenced).await, Ok(()), "{write}");
+    }
 }

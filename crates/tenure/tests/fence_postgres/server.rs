@@ -36,7 +36,16 @@ impl Server {
     }
 
     pub async fn with_margin(margin: Duration) -> Self {
-        let postgres = Postgres::start().await.expect("a server");
+        Self::on(Postgres::start().await.expect("a server"), margin).await
+    }
+
+    /// One that takes transactions prepared for two-phase commit.
+    pub async fn prepared(margin: Duration) -> Self {
+        let settings = [("max_prepared_transactions", "4")];
+        Self::on(Postgres::with(&settings).await.expect("a server"), margin).await
+    }
+
+    async fn on(postgres: Postgres, margin: Duration) -> Self {
         let mut session = postgres.connect().await.expect("a session");
         migrate::postgres::migrate(&mut session, schema::COMPONENT, &schema::POSTGRES)
             .await

@@ -1,10 +1,13 @@
 //! A fenced transaction cannot be left open: its timeouts are tightened, for itself alone (lesson 8).
 
-use tenure::fence::{Fence, Raised, postgres};
+use tenure::{
+    fence::{Fence, FenceError, PostgresFence, Raised, postgres},
+    schema,
+};
 use tenure_testkit::{eventually_true, secs};
 use tokio_postgres::Client;
 
-use crate::server::{PAY, Server, attempt, fence_call, lease_rows};
+use crate::server::{PAY, Server, attempt, fence_call, lease_rows, over};
 
 const SETTINGS: [&str; 2] = ["statement_timeout", "idle_in_transaction_session_timeout"];
 
@@ -77,4 +80,66 @@ async fn a_long_statement_in_a_fenced_transaction_is_ended_and_a_takeover_gets_t
     assert_eq!(server.fence().raise(&new, &lease_rows()).await.unwrap(), Raised::Raised);
     assert_eq!(stuck.await.unwrap(), Err("57014".to_owned()));
     assert_eq!(server.order().await, "new");
+}
+
+/// A transaction that passed the fence, and is kept open by a short statement again and again.
+async fn kept_busy(session: Client, fence: String) -> tokio::task::JoinHandle<()> {
+    session.batch_execute(&format!("BEGIN; {fence}; {PAY}")).await.unwrap();
+    tokio::spawn(
+        async move { while session.batch_execute("SELECT pg_sleep(0.05)").await.is_ok() {} },
+    )
+}
+
+#[tokio::test]
+async fn a_fenced_transaction_that_is_kept_busy_is_ended_and_a_takeover_gets_through() {
+    let server = Server::with_margin(secs(2)).await;
+    let old = server.lead("a").await;
+    let busy = kept_busy(server.session().await, fence_call(&old)).await;
+    let new = server.win("b").await;
+    assert_eq!(server.fence().raise(&new, &lease_rows()).await.unwrap(), Raised::Raised);
+    busy.await.unwrap();
+    assert_eq!(server.order().await, "new", "what it had written is gone with it");
+}
+
+#[tokio::test]
+async fn whoever_may_not_be_ended_holds_a_raise_back_and_others_are_left_alone() {
+    let server = Server::with_margin(secs(1)).await;
+    let old = server.lead("a").await;
+    let admin = server.session().await;
+    let grants = schema::grants_to("clerk");
+    admin.batch_execute(&format!("CREATE ROLE clerk LOGIN; {grants}")).await.unwrap();
+    let bystander = server.session().await;
+    bystander.batch_execute("BEGIN; SELECT FROM tenure_fences").await.unwrap();
+    // The superuser's transaction is not the clerk's to end.
+    let busy = kept_busy(server.session().await, fence_call(&old)).await;
+    let new = server.win("b").await;
+    let url = server.postgres.url_as("clerk", "postgres").parse().unwrap();
+    let held_back = PostgresFence::new(url, server.timing).raise(&new, &lease_rows()).await;
+    assert!(matches!(held_back, Err(FenceError::Database(_))), "{held_back:?}");
+    assert!(!busy.is_finished());
+    // A superuser's raise ends it, and nobody else.
+    assert_eq!(server.fence().raise(&new, &lease_rows()).await.unwrap(), Raised::Raised);
+    busy.await.unwrap();
+    bystander.batch_execute("COMMIT").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_prepared_transaction_is_rolled_back_and_a_takeover_gets_through() {
+    let server = Server::prepared(secs(1)).await;
+    let old = server.lead("a").await;
+    let session = server.session().await;
+    let prepare = |gid: &str, fence: &str, write: &str| {
+        format!("BEGIN; {fence}; {write}; PREPARE TRANSACTION '{gid}'")
+    };
+    session.batch_execute(&prepare("pay''me", &fence_call(&old), PAY)).await.unwrap();
+    let insert = "INSERT INTO orders VALUES (2, 'new')";
+    session.batch_execute(&prepare("other", "SELECT 1", insert)).await.unwrap();
+
+    let new = server.win("b").await;
+    assert_eq!(server.fence().raise(&new, &lease_rows()).await.unwrap(), Raised::Raised);
+    let left = session.query("SELECT gid FROM pg_prepared_xacts", &[]).await.unwrap();
+    assert_eq!(left.iter().map(|row| row.get(0)).collect::<Vec<String>>(), ["other"]);
+    assert_eq!(server.order().await, "new");
+    assert_eq!(attempt(&session, &format!("BEGIN; {}; COMMIT", fence_call(&old))).await, over());
+    session.batch_execute("ROLLBACK PREPARED 'other'").await.unwrap();
 }

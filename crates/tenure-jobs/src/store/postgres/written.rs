@@ -1,12 +1,17 @@
-//! A round, written: every statement that it needs goes out in one round trip, between the fence and the commit.
+//! A round, written: every statement that it needs goes out at once, between the fence and the commit.
 
 use std::collections::HashMap;
 
-use futures_util::try_join;
 use serde_json::value::RawValue;
-use tenure::{Term, fence::postgres as fence};
+use tenure::{
+    Term,
+    fence::{
+        FenceError,
+        postgres::{self as fence, Call},
+    },
+};
 use tenure_database::{DatabaseError, Deadline};
-use tokio_postgres::{Client, Error, Row as Line, Statement, types::ToSql};
+use tokio_postgres::{Client, Row as Line, Statement, types::ToSql};
 
 use super::{
     PostgresStore, millis,
@@ -38,10 +43,10 @@ pub(super) async fn write(
     round: &Round,
 ) -> Result<Written, StoreError> {
     let deadline = Deadline::after(store.limits.write);
-    let (session, prepared) = store.writer(deadline).await?;
+    let (mut session, prepared) = store.writer(deadline).await?;
     let sent = async {
-        let statements = send(&session, &prepared, term.epoch().get(), round, &store.patience);
-        Ok::<_, DatabaseError>(fence::together(&session, term, statements).await)
+        let answers = send(&mut session, &prepared, term, round, &store.patience).await;
+        Ok::<_, DatabaseError>(answers)
     };
     let answers = deadline.run(sent).await??;
     session.put_back();
@@ -56,15 +61,14 @@ pub(super) async fn write(
     })
 }
 
-/// Sends all of it when it is first polled.
 async fn send(
-    client: &Client,
+    client: &mut Client,
     prepared: &Prepared,
-    epoch: i64,
+    term: &Term,
     round: &Round,
     patience: &Patience,
-) -> Result<Answers, Error> {
-    let lease = millis(patience.job_lease);
+) -> Result<Answers, FenceError> {
+    let (epoch, lease) = (term.epoch().get(), millis(patience.job_lease));
     let heard = Heard::of(&round.heartbeats);
     let results = Results::of(&round.results);
     let recalls = Recalls::of(&round.recalls);
@@ -74,60 +78,36 @@ async fn send(
     let silences = [patience.stale_after, patience.tombstone_after, patience.forget_after];
     let [stale, tombstoned, forgotten] = silences.map(millis);
     let why = "the agent was deleted";
-    let (begun, reaps) = (Vec::new(), round.reaps);
-    let (_, _, recorded, by_name, by_lease, buried, by_agent, expired, _, _, submitted, granted) =
-        try_join!(
-            when(true, client, &prepared.begin, begun),
-            when(
-                !round.heartbeats.is_empty(),
-                client,
-                &prepared.hear,
-                heard.parameters(&epoch, &lease)
-            ),
-            when(!round.results.is_empty(), client, &prepared.record, results.parameters(&epoch)),
-            when(
-                !round.recalls.is_empty(),
-                client,
-                &prepared.recall_jobs,
-                recalls.parameters(&epoch)
-            ),
-            when(
-                !round.strays.is_empty(),
-                client,
-                &prepared.recall_leases,
-                vec![&epoch, &round.strays]
-            ),
-            when(!round.burials.is_empty(), client, &prepared.bury, burials.parameters(&epoch)),
-            when(!round.burials.is_empty(), client, &prepared.recall_agents, {
-                let mut parameters = burials.parameters(&epoch);
-                parameters.push(&why);
-                parameters
-            }),
-            when(reaps, client, &prepared.recall_expired, vec![&epoch]),
-            when(reaps, client, &prepared.age, vec![&epoch, &stale, &tombstoned, &forgotten]),
-            when(reaps, client, &prepared.prune, vec![&patience.events_kept]),
-            when(!round.jobs.is_empty(), client, &prepared.submit, jobs.parameters(&epoch)),
-            when(
-                !round.grants.is_empty(),
-                client,
-                &prepared.grant,
-                grants.parameters(&epoch, &lease)
-            ),
-        )?;
+    let (buries, reaps) = (!round.burials.is_empty(), round.reaps);
+    let mut of_dead = burials.parameters(&epoch);
+    of_dead.push(&why);
+
+    let statements: [(bool, &Statement, Parameters<'_>); 12] = [
+        (true, &prepared.begin, vec![]),
+        (!round.heartbeats.is_empty(), &prepared.hear, heard.parameters(&epoch, &lease)),
+        (!round.results.is_empty(), &prepared.record, results.parameters(&epoch)),
+        (!round.recalls.is_empty(), &prepared.recall_jobs, recalls.parameters(&epoch)),
+        (!round.strays.is_empty(), &prepared.recall_leases, vec![&epoch, &round.strays]),
+        (buries, &prepared.bury, burials.parameters(&epoch)),
+        (buries, &prepared.recall_agents, of_dead),
+        (reaps, &prepared.recall_expired, vec![&epoch]),
+        (reaps, &prepared.age, vec![&epoch, &stale, &tombstoned, &forgotten]),
+        (reaps, &prepared.prune, vec![&patience.events_kept]),
+        (!round.jobs.is_empty(), &prepared.submit, jobs.parameters(&epoch)),
+        (!round.grants.is_empty(), &prepared.grant, grants.parameters(&epoch, &lease)),
+    ];
+    let wanted = statements.iter().filter(|(is_wanted, ..)| *is_wanted);
+    let calls = wanted.map(|(_, statement, parameters)| Call { statement, parameters });
+    let calls: Vec<_> = calls.collect();
+    let mut answers = fence::together(client, term, &calls).await?.into_iter();
+    let answers = statements.each_ref().map(|(is_wanted, ..)| match is_wanted {
+        true => answers.next().unwrap_or_default(),
+        false => Vec::new(),
+    });
+    let [_, _, recorded, by_name, by_lease, buried, by_agent, expired, _, _, submitted, granted] =
+        answers;
     let taken_back = [by_name, by_lease, by_agent, expired];
     Ok(Answers { recorded, taken_back, buried, submitted, granted })
-}
-
-async fn when(
-    is_wanted: bool,
-    client: &Client,
-    statement: &Statement,
-    parameters: Parameters<'_>,
-) -> Result<Vec<Line>, Error> {
-    match is_wanted {
-        true => client.query(statement, &parameters).await,
-        false => Ok(Vec::new()),
-    }
 }
 
 fn verdicts(count: usize, lines: &[Line]) -> Result<Vec<Verdict>, StoreError> {
