@@ -11,6 +11,10 @@
 //! `sent_at + lease − margin`, where `sent_at` is the moment *before* the request left. A slow answer
 //! therefore never stretches the trust.
 //!
+//! The database's clock may be set. An expiry that lies too far ahead keeps nobody waiting: a follower that
+//! has seen one renewal stand for as long as it lasts, by its own clock, asks for the term as *overdue*. And a
+//! renewal that does not move the stored expiry ahead extends no trust.
+//!
 //! # Phases
 //!
 //! ```text
@@ -25,7 +29,9 @@
 //!   └──────────────── Resting ◄─────────────────┘ drained, or not enabled
 //! ```
 //!
-//! Renewals go on from `Raising` to `Draining`, beside whatever else is under way.
+//! Renewals go on from `Raising` to `Draining`, beside whatever else is under way. The way from the grant to the
+//! gate is bounded: a node that cannot raise the fence, or cannot prepare, gives the term back and stays out for
+//! a while, because others may be able to.
 //!
 //! # How a term ends
 //!
@@ -35,7 +41,7 @@
 //! | --- | --- |
 //! | the lock says that the term is gone ([`Event::Lost`], [`Event::SessionEnded`]) | no, there is nothing to release |
 //! | the local deadline passed, a renewal failed, the server changed | yes, it costs nothing and may save a lease |
-//! | the fence refused the epoch | yes |
+//! | the fence refused the epoch, or the gate could not be opened in time | yes |
 //! | the work stalled or ended by itself, a drain was asked for | yes |
 //!
 //! # Replies that come late, twice or never
@@ -57,7 +63,7 @@ use tenure_database::BootInstant;
 
 pub use self::{
     command::{Admits, Command, CommandId, EndReason},
-    event::Event,
+    event::{Event, Renewal, Shown},
 };
 use crate::{term::Epoch, timing::Timing};
 use state::{Ask, Contends, Due, Phase, Rest, State};
@@ -100,6 +106,7 @@ impl Elector {
             last_command: CommandId::default(),
             seen: Epoch::ZERO,
             stray: None,
+            watched: None,
             cautious_until: BootInstant::default(),
             out_until: BootInstant::default(),
             failures: 0,

@@ -32,12 +32,14 @@ use tenure_database::{BootInstant, DatabaseError};
 use tokio::sync::mpsc;
 use tokio_postgres::Row;
 
-pub(crate) use self::witness::Witness;
 pub use self::{
     processes::Processes,
-    witness::{ClockReading, Reading},
+    witness::{ClockReading, Reading, Signs, Witness},
 };
-use crate::term::{Epoch, HolderId, Scope};
+use crate::{
+    elector::{Renewal, Shown},
+    term::{Epoch, HolderId, Scope},
+};
 
 /// Who asks a lock, and for what.
 #[derive(Clone, Debug)]
@@ -69,6 +71,17 @@ pub trait Lock: Send {
 
     /// Asks for a term with an epoch above `floor` and above all that the lock and the fence know.
     async fn acquire(&mut self, floor: Epoch) -> Result<Acquire, LockError>;
+
+    /// The same, for a node that has seen this renewal of another's term run out by its own clock: a row that
+    /// still shows it is taken whatever its expiry says.
+    async fn acquire_overdue(
+        &mut self,
+        floor: Epoch,
+        renewal: Renewal,
+    ) -> Result<Acquire, LockError> {
+        let _ = renewal;
+        self.acquire(floor).await
+    }
 
     /// Extends the term, if it is still this holder's and has not expired by the database's clock.
     async fn renew(&mut self, epoch: Epoch) -> Result<Renew, LockError>;
@@ -117,7 +130,8 @@ pub struct Grant {
     /// from. Where the lock was waited for, this is after the wait.
     pub sent_at: BootInstant,
     /// How long the gates of earlier terms may still be open, counted from when the lock granted, and so
-    /// at the latest from when the answer is there.
+    /// at the latest from when the answer is there. Where another server granted last, that is a whole lease:
+    /// what it granted since nobody here knows.
     pub settle: Duration,
     /// What the server said about itself.
     pub reading: Reading,
@@ -159,6 +173,8 @@ pub struct Holding {
     pub epoch: Epoch,
     /// How long it still runs by the database's clock, where the lock can say.
     pub left: Option<Duration>,
+    /// Its last renewal, where the lock has an expiry that a clock decides.
+    pub shown: Option<Shown>,
     /// How long ago its holder last proved itself, where the lock records that.
     pub heartbeat_age: Option<Duration>,
     /// It carries this candidate's nonce.
@@ -175,6 +191,8 @@ pub enum Renew {
     Renewed {
         /// The moment before the renewal was sent.
         sent_at: BootInstant,
+        /// Whether the stored expiry has moved ahead. It never moves back.
+        extends: bool,
         /// What the server said about itself.
         reading: Reading,
     },

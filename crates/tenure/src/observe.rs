@@ -78,6 +78,17 @@ impl Observer {
         event!(info, self, epoch, { reason = reason.as_str(), }, "leader_lost");
     }
 
+    /// A term was won, and ended before its gate had opened.
+    pub(crate) fn never_led(&self, epoch: Epoch, reason: EndReason) {
+        event!(warn, self, epoch, { reason = reason.as_str(), }, "leader_could_not_begin");
+    }
+
+    /// The winner waits until no gate of an earlier term can be open.
+    pub(crate) fn settles(&self, epoch: Epoch, wait: Duration) {
+        let wait_ms = wait.as_millis() as u64;
+        event!(info, self, epoch, { wait_ms, }, "leader_sits_out_earlier_terms");
+    }
+
     pub(crate) fn asked(&self, took: Duration) {
         self.metrics.acquire_attempts.inc();
         self.metrics.acquire_latency_ms.observe(took.as_secs_f64() * 1e3);

@@ -14,6 +14,9 @@
 
 use std::time::Duration;
 
+/// Databases keep the margin in whole milliseconds, and one of zero would be none.
+const LEAST_MARGIN: Duration = Duration::from_millis(1);
+
 /// What an election does when a renewal brings an error or no answer at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OnFailedRenew {
@@ -91,6 +94,8 @@ pub struct Timing {
     drain_grace: Duration,
     drain_cooldown: Duration,
     hold_down: Duration,
+    raise_within: Duration,
+    prepare_within: Duration,
 }
 
 impl Timing {
@@ -209,6 +214,18 @@ impl Timing {
     pub fn hold_down(&self) -> Duration {
         self.hold_down
     }
+
+    /// How long a winner may take to raise the fence before it gives the term back.
+    #[must_use]
+    pub fn raise_within(&self) -> Duration {
+        self.raise_within
+    }
+
+    /// How long it may take to prepare its work before it gives the term back.
+    #[must_use]
+    pub fn prepare_within(&self) -> Duration {
+        self.prepare_within
+    }
 }
 
 /// The names under which settings are refused: whoever set a heartbeat must not read of a lease.
@@ -269,6 +286,8 @@ pub struct TimingBuilder {
     drain_grace: Duration,
     drain_cooldown: Option<Duration>,
     hold_down: Option<Duration>,
+    raise_within: Option<Duration>,
+    prepare_within: Option<Duration>,
 }
 
 impl TimingBuilder {
@@ -288,6 +307,8 @@ impl TimingBuilder {
             drain_grace: Duration::from_secs(5),
             drain_cooldown: None,
             hold_down: None,
+            raise_within: None,
+            prepare_within: None,
         }
     }
 
@@ -357,6 +378,18 @@ impl TimingBuilder {
         self
     }
 
+    /// How long a winner may take to raise the fence. Default: a lease.
+    pub fn raise_within(mut self, limit: Duration) -> Self {
+        self.raise_within = Some(limit);
+        self
+    }
+
+    /// How long a winner may take to prepare its work. Default: 3 leases, at least 30 s.
+    pub fn prepare_within(mut self, limit: Duration) -> Self {
+        self.prepare_within = Some(limit);
+        self
+    }
+
     /// Checks the relations, and refuses by name what cannot work.
     pub fn build(self) -> Result<Timing, TimingError> {
         let timing = self.with_defaults();
@@ -384,6 +417,10 @@ impl TimingBuilder {
             drain_grace: self.drain_grace,
             drain_cooldown: self.drain_cooldown.unwrap_or(lease * 3),
             hold_down: self.hold_down.unwrap_or(lease / 2),
+            raise_within: self.raise_within.unwrap_or(lease),
+            prepare_within: self
+                .prepare_within
+                .unwrap_or_else(|| (lease * 3).max(Duration::from_secs(30))),
         }
     }
 
@@ -398,11 +435,19 @@ impl TimingBuilder {
         for (name, value) in [
             (names.lease, timing.lease),
             (names.renew, timing.renew_interval),
-            ("margin", timing.margin),
             ("call timeout", timing.call_timeout),
             ("acquire interval", timing.acquire_interval),
+            ("time to raise the fence", timing.raise_within),
+            ("time to prepare", timing.prepare_within),
         ] {
             below("0s", Duration::ZERO, name, value)?;
+        }
+        if timing.margin < LEAST_MARGIN {
+            return Err(TimingError::TooShort {
+                name: "margin",
+                value: timing.margin,
+                least: LEAST_MARGIN,
+            });
         }
         below("margin", timing.margin, names.lease, timing.lease)?;
         below(names.renew, timing.renew_interval, names.lease, timing.lease)?;
@@ -435,6 +480,16 @@ pub enum TimingError {
         high_name: &'static str,
         /// Its value.
         high: Duration,
+    },
+    /// Less than what databases count in.
+    #[error("{name} {value:?} must be at least {least:?}")]
+    TooShort {
+        /// The name of the setting.
+        name: &'static str,
+        /// Its value.
+        value: Duration,
+        /// The least that means anything.
+        least: Duration,
     },
 }
 
@@ -485,7 +540,12 @@ mod tests {
             "call timeout 2s must be below renew interval 2s"
         );
         assert_eq!(refusal(lease.margin(secs(10))), "margin 10s must be below lease duration 10s");
-        assert_eq!(refusal(lease.margin(secs(0))), "0s 0ns must be below margin 0ns");
+        assert_eq!(refusal(lease.margin(secs(0))), "margin 0ns must be at least 1ms");
+        assert_eq!(
+            refusal(lease.margin(Duration::from_micros(999))),
+            "margin 999µs must be at least 1ms"
+        );
+        assert!(lease.margin(Duration::from_millis(1)).build().is_ok());
     }
 
     #[test]

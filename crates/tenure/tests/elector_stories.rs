@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tenure::{
     Epoch, OnFailedRenew, Timing,
-    elector::{Admits, Command, CommandId, Elector, EndReason, Event},
+    elector::{Admits, Command, CommandId, Elector, EndReason, Event, Renewal, Shown},
 };
 use tenure_database::BootInstant;
 
@@ -189,7 +189,7 @@ fn a_late_heartbeat_shuts_the_gate_and_a_proof_of_the_same_term_opens_it_again()
     let late = node.sleeps(Duration::from_secs(7));
     assert_eq!(late[0], Command::CloseGate { epoch: FIRST, reason: EndReason::Late });
     let Command::Renew { command, epoch: FIRST } = late[1] else { panic!("{late:?}") };
-    let proven = node.hears(Event::Renewed { command, sent_at: node.now });
+    let proven = node.hears(Event::Renewed { command, sent_at: node.now, extends: true });
     assert!(matches!(proven[..], [Command::OpenGate { epoch: FIRST, .. }]), "{proven:?}");
 }
 
@@ -200,7 +200,8 @@ fn a_term_of_an_abandoned_acquire_is_released_instead_of_waited_out() {
     node.hears(Event::Unknown { command: first });
     let second = acquire(&node.sleeps(Duration::from_secs(1))).unwrap();
     let left = Some(LEASE);
-    let seen = node.hears(Event::Held { command: second, epoch: FIRST, left, ours: true });
+    let seen =
+        node.hears(Event::Held { command: second, epoch: FIRST, left, shown: None, ours: true });
     let (command, epoch) = release(&seen).unwrap();
     assert_eq!(epoch, FIRST);
     let released = node.hears(Event::Released { command });
@@ -238,9 +239,9 @@ fn a_jump_of_the_databases_clock_is_sat_out_for_a_lease() {
     node.hears(Event::Granted { command, sent_at, epoch: FIRST, settle: Duration::ZERO });
     assert_eq!(node.hears(Event::FenceRaised { epoch: FIRST }), [], "raised, and not yet prepared");
     let renew = node.renews();
-    node.hears(Event::Renewed { command: renew, sent_at: node.now });
+    node.hears(Event::Renewed { command: renew, sent_at: node.now, extends: true });
     let renew = node.renews();
-    node.hears(Event::Renewed { command: renew, sent_at: node.now });
+    node.hears(Event::Renewed { command: renew, sent_at: node.now, extends: true });
     let after = node.sleeps(LEASE / 3);
     assert!(after.contains(&Command::Prepare { epoch: FIRST }), "{after:?}");
 }
@@ -286,7 +287,7 @@ fn a_nudge_during_a_question_is_not_forgotten() {
     let command = node.asks();
     node.hears(Event::Nudged);
     let left = Some(LEASE);
-    let held = node.hears(Event::Held { command, epoch: FIRST, left, ours: false });
+    let held = node.hears(Event::Held { command, epoch: FIRST, left, shown: None, ours: false });
     assert!(acquire(&held).is_some(), "the answer may be older than the change");
 }
 
@@ -318,4 +319,129 @@ fn a_node_whose_work_has_failed_stays_out_whatever_news_there_is() {
     assert_eq!(node.hears(Event::Nudged), []);
     assert_eq!(node.sleeps(LEASE / 2 - Duration::from_millis(1)), []);
     assert!(acquire(&node.sleeps(Duration::from_millis(1))).is_some());
+}
+
+fn is_ended_by(commands: &[Command], expected: EndReason) -> bool {
+    commands
+        .iter()
+        .any(|command| matches!(command, Command::CloseGate { reason, .. } if *reason == expected))
+}
+
+#[test]
+fn a_winner_that_cannot_raise_the_fence_gives_the_term_back_and_stays_out() {
+    let timing = Timing::lease(LEASE).build().unwrap();
+    let mut node = Node::new(timing);
+    node.is_granted(FIRST);
+    let (won_at, mut ended) = (node.now, false);
+    while !ended {
+        assert!(node.now.since(won_at) < LEASE * 2, "it tries for ever");
+        let commands = node.sleeps(Duration::from_millis(500));
+        for command in commands.clone() {
+            match command {
+                Command::RaiseFence { command, .. } => drop(node.hears(Event::Unknown { command })),
+                Command::Renew { command, .. } => {
+                    let sent_at = node.now;
+                    let _ = node.hears(Event::Renewed { command, sent_at, extends: true });
+                }
+                _ => {}
+            }
+        }
+        ended = is_ended_by(&commands, EndReason::CannotBegin);
+        if let Some((command, epoch)) = release(&commands) {
+            assert_eq!(epoch, FIRST);
+            let _ = node.hears(Event::Released { command });
+        }
+    }
+    assert!(node.now.since(won_at) >= timing.raise_within());
+    // Others may hear of the release only when they look again; its own news does not bring it back sooner.
+    let left_at = node.now;
+    while acquire(&node.sleeps(Duration::from_millis(500))).is_none() {
+        assert_eq!(acquire(&node.hears(Event::Nudged)), None);
+    }
+    assert!(node.now.since(left_at) >= timing.acquire_interval() * 2 - Duration::from_secs(1));
+}
+
+#[test]
+fn a_winner_whose_work_is_never_prepared_stops_it_and_gives_the_term_back() {
+    let timing = Timing::lease(LEASE).prepare_within(LEASE / 2).build().unwrap();
+    let mut node = Node::new(timing);
+    node.is_granted(FIRST);
+    let prepares = node.hears(Event::FenceRaised { epoch: FIRST });
+    assert!(matches!(prepares[..], [Command::Prepare { epoch }] if epoch == FIRST));
+    let ended = node.sleeps(LEASE / 2);
+    assert!(is_ended_by(&ended, EndReason::CannotBegin), "{ended:?}");
+    assert!(ended.contains(&Command::StopWork { epoch: FIRST }));
+    assert_eq!(release(&ended), None, "not while it may still run");
+    let stopped = node.hears(Event::Stopped { epoch: FIRST });
+    assert_eq!(release(&stopped).unwrap().1, FIRST);
+    assert!(!matches!(
+        node.hears(Event::Prepared { epoch: FIRST })[..],
+        [Command::OpenGate { .. }]
+    ));
+}
+
+#[test]
+fn a_renewal_that_does_not_extend_the_term_extends_no_trust() {
+    let timing = Timing::lease(LEASE).build().unwrap();
+    let mut node = Node::new(timing);
+    node.leads();
+    let won_at = node.now;
+    let command = node.renews();
+    let told = node.hears(Event::Renewed { command, sent_at: node.now, extends: false });
+    assert!(told.is_empty(), "{told:?}");
+    node.now = won_at + timing.gate_open_for();
+    assert!(is_ended_by(&node.hears(Event::Woke), EndReason::DeadlinePassed));
+}
+
+#[test]
+fn a_lock_that_is_kept_with_its_gate_shut_is_given_back_when_the_clock_was_set_back() {
+    let timing = Timing::heartbeat(Duration::from_secs(3), Duration::from_secs(6)).build().unwrap();
+    let mut node = Node::new(timing);
+    node.leads();
+    let beat = |node: &mut Node| {
+        let commands = node.sleeps(Duration::from_millis(3_700));
+        let renew = commands.iter().find_map(|command| match command {
+            Command::Renew { command, .. } => Some(*command),
+            _ => None,
+        });
+        let told = Event::Renewed { command: renew.unwrap(), sent_at: node.now, extends: false };
+        node.hears(told)
+    };
+    assert!(beat(&mut node).is_empty(), "its gate is still open");
+    assert!(is_ended_by(&beat(&mut node), EndReason::ClockSetBack));
+}
+
+#[test]
+fn a_follower_asks_for_a_term_as_overdue_once_its_renewal_has_stood_for_as_long_as_it_lasts() {
+    let timing = Timing::lease(LEASE).build().unwrap();
+    let mut node = Node::new(timing);
+    let renewal = |mark| Renewal { epoch: FIRST, mark };
+    let an_hour = Some(Duration::from_secs(3_600));
+    let held = |command, mark| Event::Held {
+        command,
+        epoch: FIRST,
+        left: an_hour,
+        shown: Some(Shown { renewal: renewal(mark), lasts: LEASE }),
+        ours: false,
+    };
+    let asked = |commands: &[Command]| {
+        commands.iter().find_map(|command| match command {
+            Command::Acquire { command, overdue, .. } => Some((*command, *overdue)),
+            _ => None,
+        })
+    };
+    let (first, overdue) = asked(&node.hears(Event::Woke)).unwrap();
+    assert_eq!(overdue, None);
+    node.hears(held(first, 1));
+    // A look in between does not count anew.
+    node.now = node.now + LEASE / 2;
+    let (second, overdue) = asked(&node.hears(Event::Nudged)).unwrap();
+    assert_eq!(overdue, None);
+    node.hears(held(second, 1));
+    let (third, overdue) = asked(&node.sleeps(LEASE / 2)).unwrap();
+    assert_eq!(overdue, Some(renewal(1)));
+    // It was renewed after all, and that one counts from when it is seen.
+    node.hears(held(third, 2));
+    let (_, overdue) = asked(&node.sleeps(LEASE)).unwrap();
+    assert_eq!(overdue, Some(renewal(2)));
 }

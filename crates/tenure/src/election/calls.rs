@@ -8,7 +8,7 @@ use tenure_database::BootInstant;
 use tokio::sync::{Notify, mpsc};
 
 use crate::{
-    elector::{CommandId, EndReason, Event},
+    elector::{CommandId, EndReason, Event, Renewal},
     fence::{Fence, FenceError, Raised},
     lock::{Acquire, Hold, Holding, Lock, LockError, LockPlace, Observed, Reading, Renew},
     observe::Observer,
@@ -18,7 +18,7 @@ use crate::{
 /// What the lock is asked.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LockCall {
-    Acquire { command: CommandId, floor: Epoch },
+    Acquire { command: CommandId, floor: Epoch, overdue: Option<Renewal> },
     Renew { command: CommandId, epoch: Epoch },
     Release { command: CommandId, epoch: Epoch },
     Observe { command: CommandId },
@@ -80,8 +80,11 @@ impl LockCall {
 async fn ask(lock: &mut dyn Lock, call: LockCall, observer: &Observer) -> Answer {
     let asked = BootInstant::now();
     match call {
-        LockCall::Acquire { command, floor } => {
-            let answer = lock.acquire(floor).await;
+        LockCall::Acquire { command, floor, overdue } => {
+            let answer = match overdue {
+                Some(renewal) => lock.acquire_overdue(floor, renewal).await,
+                None => lock.acquire(floor).await,
+            };
             observer.asked(BootInstant::now().since(asked));
             match answer {
                 Ok(answer) => acquired(command, answer, observer),
@@ -92,9 +95,9 @@ async fn ask(lock: &mut dyn Lock, call: LockCall, observer: &Observer) -> Answer
             }
         }
         LockCall::Renew { command, epoch } => match lock.renew(epoch).await {
-            Ok(Renew::Renewed { sent_at, reading }) => {
+            Ok(Renew::Renewed { sent_at, extends, reading }) => {
                 observer.renewed(epoch, BootInstant::now().since(asked), &reading);
-                Answer { reading, ..Answer::plain(Event::Renewed { command, sent_at }) }
+                Answer { reading, ..Answer::plain(Event::Renewed { command, sent_at, extends }) }
             }
             Ok(Renew::Lost) => Answer::plain(Event::Lost { command }),
             Err(error) => {
@@ -123,13 +126,16 @@ fn acquired(command: CommandId, answer: Acquire, observer: &Observer) -> Answer 
     match answer {
         Acquire::Granted(grant) => {
             observer.acquired(grant.epoch, &grant.reading);
+            if !grant.settle.is_zero() {
+                observer.settles(grant.epoch, grant.settle);
+            }
             let (sent_at, epoch, settle) = (grant.sent_at, grant.epoch, grant.settle);
             let event = Event::Granted { command, sent_at, epoch, settle };
             Answer { reading: grant.reading, hold: grant.hold, ..Answer::plain(event) }
         }
         Acquire::Held(held) => {
-            let event =
-                Event::Held { command, epoch: held.epoch, left: held.left, ours: held.ours };
+            let (epoch, left, shown, ours) = (held.epoch, held.left, held.shown, held.ours);
+            let event = Event::Held { command, epoch, left, shown, ours };
             Answer { reading: held.reading.clone(), holder: Some(held), ..Answer::plain(event) }
         }
     }

@@ -113,6 +113,9 @@ pub struct Delegate {
     shared: Arc<Shared>,
     metrics: ScopeMetrics,
     wishes: mpsc::UnboundedReceiver<Wish>,
+    /// The last term whose work has ended here, or that the fence has refused: its gate opens no more, whatever a
+    /// principal said before it knew.
+    over: Epoch,
     /// Keeps the handle's wishes alive as long as the delegate.
     _wishes: mpsc::UnboundedSender<Wish>,
     handle: Handle,
@@ -128,7 +131,8 @@ impl Delegate {
         let (asks, wishes) = mpsc::unbounded_channel();
         let handle = Handle { shared: Arc::clone(&shared), wishes: asks.downgrade() };
         let work: Arc<dyn Work> = Arc::new(work);
-        Self { candidate: (scope, holder), work, shared, metrics, wishes, _wishes: asks, handle }
+        let (candidate, over) = ((scope, holder), Epoch::ZERO);
+        Self { candidate, work, shared, metrics, wishes, over, _wishes: asks, handle }
     }
 
     /// What may be asked of it from elsewhere in this process.
@@ -163,13 +167,16 @@ impl Delegate {
                     None => break,
                 },
                 Some(event) = told.recv() => {
-                    is_working &= !matches!(event, Event::Stopped { .. });
+                    if let Event::Stopped { epoch } = event {
+                        is_working = false;
+                        self.end(epoch);
+                    }
                     self.tell(&event, &accounts);
                 }
                 Some(wish) = self.wishes.recv() => self.pass_on(&wish, &accounts),
             }
         }
-        self.shut();
+        self.shut_whatever_is_open();
         workers.stop();
         while is_working && let Some(event) = told.recv().await {
             is_working = !matches!(event, Event::Stopped { .. });
@@ -179,12 +186,13 @@ impl Delegate {
     fn obey(&self, charge: Charge, workers: &mut Workers) {
         match charge {
             Charge::Prepare { epoch } => workers.prepare(self.term(epoch), None),
+            Charge::Act { epoch, .. } if epoch <= self.over => {}
             Charge::Act { epoch, until, admits_new_work } => {
                 let admits = if admits_new_work { Admits::NewWork } else { Admits::RunningWork };
                 self.open(epoch, BootInstant::from_nanos(until), admits, workers);
             }
             Charge::Stop { .. } => workers.stop(),
-            Charge::Shut { .. } => self.shut(),
+            Charge::Shut { epoch } => self.shut(epoch),
             Charge::Leader { id, epoch } => {
                 self.shared.leadership.send_if_modified(|known| match id {
                     Some(id) => known.sees(id, epoch),
@@ -217,7 +225,21 @@ impl Delegate {
         });
     }
 
-    fn shut(&self) {
+    /// This term is over here.
+    fn end(&mut self, epoch: Epoch) {
+        self.over = self.over.max(epoch);
+        self.shut(epoch);
+    }
+
+    /// Shuts the gate of this term, if it is this term's.
+    fn shut(&self, epoch: Epoch) {
+        let open = self.shared.leadership.borrow().term.as_ref().map(Term::epoch);
+        if open == Some(epoch) {
+            self.shut_whatever_is_open();
+        }
+    }
+
+    fn shut_whatever_is_open(&self) {
         self.shared.gate.close();
         self.metrics.is_leader.set(0);
         self.shared.leadership.send_modify(|known| {
@@ -237,11 +259,11 @@ impl Delegate {
         let _ = accounts.send(account);
     }
 
-    fn pass_on(&self, wish: &Wish, accounts: &mpsc::UnboundedSender<Account>) {
+    fn pass_on(&mut self, wish: &Wish, accounts: &mpsc::UnboundedSender<Account>) {
         let account = match *wish {
             Wish::FenceRefused(epoch) => {
-                // Whatever the principal still believes: this term is over.
-                self.shut();
+                // Whatever the principal still believes: this term is over. A newer one is not.
+                self.end(epoch);
                 Account::Refused { epoch }
             }
             Wish::Drain => Account::DrainAsked,
@@ -254,5 +276,93 @@ impl Delegate {
     fn term(&self, epoch: Epoch) -> Term {
         let (scope, holder) = self.candidate.clone();
         Term::granted(scope, holder, epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use async_trait::async_trait;
+
+    use super::*;
+    use crate::{election::Tenure, gate::NotLeader};
+
+    struct Waits;
+
+    #[async_trait]
+    impl Work for Waits {
+        async fn lead(&self, tenure: Tenure) {
+            tenure.stop.cancelled().await;
+        }
+    }
+
+    /// A delegate that runs, what it is told, and what it tells.
+    struct Scene {
+        handle: Handle,
+        charges: mpsc::UnboundedSender<Charge>,
+        accounts: mpsc::UnboundedReceiver<Account>,
+    }
+
+    impl Scene {
+        fn new() -> Self {
+            let (scope, holder) = (Scope::new("jobs").unwrap(), HolderId::new("one").unwrap());
+            let delegate = Delegate::new(scope, holder, Waits, &Metrics::default());
+            let handle = delegate.handle();
+            let (charges, charged) = mpsc::unbounded_channel();
+            let (account, accounts) = mpsc::unbounded_channel();
+            tokio::spawn(delegate.run(charged, account, CancellationToken::new()));
+            Self { handle, charges, accounts }
+        }
+
+        async fn acts_in(&mut self, epoch: Epoch) {
+            let until = (BootInstant::now() + Duration::from_secs(60)).as_nanos();
+            self.charges.send(Charge::Prepare { epoch }).unwrap();
+            self.charges.send(Charge::Act { epoch, until, admits_new_work: true }).unwrap();
+            let mut leadership = self.handle.leadership();
+            let leads =
+                |known: &Leadership| known.term.as_ref().is_some_and(|term| term.epoch() == epoch);
+            leadership.wait_for(leads).await.unwrap();
+        }
+
+        async fn tells(&mut self, account: Account) {
+            while self.accounts.recv().await.expect("the delegate lives") != account {}
+        }
+
+        fn gate(&self, epoch: Epoch) -> Result<(), NotLeader> {
+            self.handle.gate().ensure_epoch(epoch)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_late_refusal_of_an_old_term_leaves_a_newer_gate_open() {
+        let (old, new) = (Epoch::new(1), Epoch::new(2));
+        let mut scene = Scene::new();
+        scene.acts_in(old).await;
+        scene.charges.send(Charge::Stop { epoch: old }).unwrap();
+        scene.charges.send(Charge::Shut { epoch: old }).unwrap();
+        scene.acts_in(new).await;
+        scene.handle.refused(old);
+        scene.tells(Account::Refused { epoch: old }).await;
+        assert!(scene.gate(new).is_ok(), "it was another term's refusal");
+        scene.charges.send(Charge::Shut { epoch: old }).unwrap();
+        scene.handle.refused(new);
+        scene.tells(Account::Refused { epoch: new }).await;
+        assert!(scene.gate(new).is_err());
+    }
+
+    #[tokio::test]
+    async fn a_term_whose_work_has_ended_is_not_opened_by_what_was_said_before() {
+        let epoch = Epoch::new(1);
+        let mut scene = Scene::new();
+        scene.acts_in(epoch).await;
+        scene.charges.send(Charge::Stop { epoch }).unwrap();
+        scene.tells(Account::Stopped { epoch }).await;
+        assert!(scene.gate(epoch).is_err(), "its principal may have released it by now");
+        let until = (BootInstant::now() + Duration::from_secs(60)).as_nanos();
+        scene.charges.send(Charge::Act { epoch, until, admits_new_work: false }).unwrap();
+        scene.tells(Account::Acting { epoch }).await;
+        scene.acts_in(epoch.next()).await;
+        assert!(scene.gate(epoch).is_err());
     }
 }

@@ -220,7 +220,7 @@ impl Driver {
     }
 
     fn answered(&mut self, answer: Answer) -> Result<(), ElectionEnded> {
-        let Answer { event, reading, hold, holder, fatal } = answer;
+        let Answer { mut event, reading, hold, holder, fatal } = answer;
         if let Some(reason) = fatal {
             self.observer.cannot_go_on(&reason);
             self.abandon(EndReason::Lost);
@@ -236,7 +236,7 @@ impl Driver {
                 false
             });
         }
-        let signs = self.witness.compare(reading);
+        let signs = self.witness.judge(reading, &mut event);
         if signs.clock_jumped {
             self.step(Event::ClockJumped);
         }
@@ -307,7 +307,9 @@ impl Driver {
 
     fn carry_out(&mut self, command: Command) {
         match command {
-            Command::Acquire { command, floor } => self.ask(LockCall::Acquire { command, floor }),
+            Command::Acquire { command, floor, overdue } => {
+                self.ask(LockCall::Acquire { command, floor, overdue });
+            }
             Command::Renew { command, epoch } => self.ask(LockCall::Renew { command, epoch }),
             Command::Release { command, epoch } => self.ask(LockCall::Release { command, epoch }),
             Command::Observe { command } => self.ask(LockCall::Observe { command }),
@@ -364,6 +366,9 @@ impl Driver {
     fn close(&mut self, epoch: Epoch, reason: EndReason) {
         self.shared.gate.close();
         let was = self.shared.leadership.borrow().role;
+        if was == Role::Follower && reason != EndReason::Late && self.last_led != Some(epoch) {
+            self.observer.never_led(epoch, reason);
+        }
         if was != Role::Follower {
             self.observer.shut(epoch, reason);
             self.tell(LeaderStateChanged { is_leader: false, epoch });

@@ -4,6 +4,7 @@ use std::{fmt, time::Duration};
 
 use tenure_database::BootInstant;
 
+use super::event::Renewal;
 use crate::term::Epoch;
 
 /// The number of a command; a reply names the one it answers.
@@ -32,6 +33,9 @@ pub enum Command {
         command: CommandId,
         /// The highest epoch that this process has seen.
         floor: Epoch,
+        /// A renewal that has run out by this node's own clock. A row that still shows it may be taken, whatever
+        /// its expiry says: that can only be late because the database's clock was set back.
+        overdue: Option<Renewal>,
     },
     /// Extend the term.
     Renew {
@@ -122,6 +126,10 @@ pub enum EndReason {
     SessionEnded,
     /// Another server, or another history of the same server, answers.
     ServerChanged,
+    /// The term was won, and its gate could not be opened in time.
+    CannotBegin,
+    /// The database's clock was set back, so that renewals no longer extend the term.
+    ClockSetBack,
     /// The work made no progress.
     Stalled,
     /// The work ended by itself.
@@ -143,6 +151,8 @@ impl EndReason {
             Self::Superseded => "superseded",
             Self::SessionEnded => "session_ended",
             Self::ServerChanged => "server_changed",
+            Self::CannotBegin => "cannot_begin",
+            Self::ClockSetBack => "clock_set_back",
             Self::Stalled => "stalled",
             Self::WorkEnded => "work_ended",
             Self::Drained => "drained",

@@ -7,6 +7,24 @@ use tenure_database::BootInstant;
 use super::CommandId;
 use crate::term::Epoch;
 
+/// One renewal of a term, told from all others; the grant counts as the first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Renewal {
+    /// The term.
+    pub epoch: Epoch,
+    /// Another one for every renewal, in no particular order.
+    pub mark: i64,
+}
+
+/// A renewal as the lock's row shows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Shown {
+    /// Which.
+    pub renewal: Renewal,
+    /// How long it lasts from when it was made, whatever its clock says now.
+    pub lasts: Duration,
+}
+
 /// Something that happened. Replies name the command they answer; the rest names the term it is about,
 /// so that news of an old term never touches a newer one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,15 +49,19 @@ pub enum Event {
         epoch: Epoch,
         /// How long it still runs by the database's clock, where the lock can say.
         left: Option<Duration>,
+        /// Its last renewal, where the lock shows that.
+        shown: Option<Shown>,
         /// The row carries the nonce of an acquire that this process sent.
         ours: bool,
     },
-    /// The term was extended.
+    /// The term is still ours.
     Renewed {
         /// The renew that this answers.
         command: CommandId,
         /// The moment before it was sent.
         sent_at: BootInstant,
+        /// Whether it lasts longer than before: a renewal by a clock that was set back does not extend it.
+        extends: bool,
     },
     /// The term is no longer ours.
     Lost {

@@ -7,6 +7,7 @@ use tenure_database::BootInstant;
 use super::{
     Step,
     command::{Command, CommandId, EndReason},
+    event::Renewal,
     state::{Ask, Asked, Contends, Due, Ending, Hold, Phase, Raise, Rest, Stage},
 };
 use crate::{term::Epoch, timing::OnDeadline};
@@ -21,6 +22,9 @@ impl Step<'_> {
                 OnDeadline::EndTerm => return self.end(EndReason::DeadlinePassed),
                 OnDeadline::ShutUntilProven => self.out.extend(hold.shut_gate()),
             }
+        }
+        if matches!(&self.state.phase, Phase::Holding(hold) if hold.begins_too_late(now)) {
+            return self.end(EndReason::CannotBegin);
         }
         if let Phase::Holding(Hold { stage: Stage::Draining { grace_until, .. }, .. }) =
             self.state.phase
@@ -42,9 +46,11 @@ impl Step<'_> {
         let now = self.now;
         let Phase::Holding(hold) = &mut self.state.phase else { return };
         match hold.stage {
-            Stage::Raising(Raise::Again { at }) if at <= now => self.raise_the_fence(),
+            Stage::Raising { raise: Raise::Again { at }, .. } if at <= now => {
+                self.raise_the_fence();
+            }
             Stage::Settling if hold.settled_at <= now => {
-                hold.stage = Stage::Preparing;
+                hold.stage = Stage::Preparing { by: now + self.timing.prepare_within() };
                 self.out.push(Command::Prepare { epoch: hold.epoch });
             }
             _ => {}
@@ -53,8 +59,10 @@ impl Step<'_> {
 
     fn raise_the_fence(&mut self) {
         let command = self.number();
-        if let Phase::Holding(hold) = &mut self.state.phase {
-            hold.stage = Stage::Raising(Raise::Asked(command));
+        if let Phase::Holding(hold) = &mut self.state.phase
+            && let Stage::Raising { raise, .. } = &mut hold.stage
+        {
+            *raise = Raise::Asked(command);
             self.out.push(Command::RaiseFence { command, epoch: hold.epoch });
         }
     }
@@ -84,7 +92,10 @@ impl Step<'_> {
 
     fn lock_command(&self, command: CommandId, what: Ask) -> Option<Command> {
         match (what, &self.state.phase) {
-            (Ask::Acquire, _) => Some(Command::Acquire { command, floor: self.state.seen }),
+            (Ask::Acquire, _) => {
+                let (floor, overdue) = (self.state.seen, self.overdue());
+                Some(Command::Acquire { command, floor, overdue })
+            }
             (Ask::Renew, Phase::Holding(hold)) => {
                 Some(Command::Renew { command, epoch: hold.epoch })
             }
@@ -97,6 +108,12 @@ impl Step<'_> {
             (Ask::Observe, _) => Some(Command::Observe { command }),
             _ => None,
         }
+    }
+
+    /// The renewal of another's term that has run out by our own clock.
+    fn overdue(&self) -> Option<Renewal> {
+        let watched = self.state.watched.filter(|watched| watched.over_at <= self.now)?;
+        Some(watched.renewal)
     }
 
     fn wake_when_due(&mut self) {
@@ -152,8 +169,16 @@ impl Step<'_> {
             EndReason::RenewFailed => self.timing.backoff().min,
             _ => Duration::ZERO,
         };
-        if matches!(ending.reason, EndReason::Stalled | EndReason::WorkEnded) {
-            self.state.out_until = self.now + self.timing.hold_down();
+        let stays_out = match ending.reason {
+            EndReason::Stalled | EndReason::WorkEnded => self.timing.hold_down(),
+            // Others may hear of the release only when they look again.
+            EndReason::CannotBegin => {
+                self.timing.hold_down().max(self.timing.acquire_interval() * 2)
+            }
+            _ => Duration::ZERO,
+        };
+        if !stays_out.is_zero() {
+            self.state.out_until = self.now + stays_out;
         }
         self.state.phase = Phase::Following { ask_at: Due::at(self.now + pause) };
     }

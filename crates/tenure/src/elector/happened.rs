@@ -7,8 +7,8 @@ use tenure_database::BootInstant;
 use super::{
     Step,
     command::{Command, CommandId, EndReason},
-    event::Event,
-    state::{Ask, Contends, Due, Ending, Gate, Hold, Phase, Raise, Stage},
+    event::{Event, Shown},
+    state::{Ask, Contends, Due, Ending, Gate, Hold, Phase, Raise, Stage, Watched},
 };
 use crate::{term::Epoch, timing::OnFailedRenew};
 
@@ -18,8 +18,12 @@ impl Step<'_> {
             Event::Granted { command, sent_at, epoch, settle } => {
                 self.granted(command, sent_at, epoch, settle);
             }
-            Event::Held { command, epoch, left, ours } => self.held(command, epoch, left, ours),
-            Event::Renewed { command, sent_at } => self.renewed(command, sent_at),
+            Event::Held { command, epoch, left, shown, ours } => {
+                self.held(command, epoch, left, shown, ours);
+            }
+            Event::Renewed { command, sent_at, extends } => {
+                self.renewed(command, sent_at, extends);
+            }
             Event::Lost { command } => self.lost(command),
             Event::Released { command } => self.released(command),
             Event::Observed { command, epoch, free, ours } => {
@@ -54,6 +58,7 @@ impl Step<'_> {
         if answered && until > self.now && matches!(self.state.phase, Phase::Following { .. }) {
             self.state.failures = 0;
             self.state.nudged = false;
+            self.state.watched = None;
             self.state.out_until = BootInstant::default();
             // Trust counts from the sending, a wait from the answer: each from its safe end.
             let settled_at = match settle {
@@ -65,7 +70,10 @@ impl Step<'_> {
                 until,
                 renew_at: self.renewal_after(sent_at),
                 settled_at,
-                stage: Stage::Raising(Raise::Again { at: self.now }),
+                stage: Stage::Raising {
+                    by: self.now + self.timing.raise_within(),
+                    raise: Raise::Again { at: self.now },
+                },
             });
         } else if answered || self.is_news(epoch) {
             self.end_superseded(epoch);
@@ -92,7 +100,14 @@ impl Step<'_> {
         }
     }
 
-    fn held(&mut self, command: CommandId, epoch: Epoch, left: Option<Duration>, ours: bool) {
+    fn held(
+        &mut self,
+        command: CommandId,
+        epoch: Epoch,
+        left: Option<Duration>,
+        shown: Option<Shown>,
+        ours: bool,
+    ) {
         self.saw(epoch);
         if !self.answers(command, Ask::Acquire) {
             return;
@@ -101,14 +116,24 @@ impl Step<'_> {
         if ours {
             self.state.stray = Some(epoch);
         }
+        self.state.watched =
+            shown.map(|shown| Watched::seeing(self.state.watched, shown, self.now));
         let pause =
             left.unwrap_or(self.timing.acquire_interval()).min(self.timing.acquire_interval());
-        let ask_at = if self.state.nudged { self.now } else { self.now + pause };
+        let over_at = self.state.watched.map(|watched| watched.over_at);
+        let ask_at = match self.state.nudged {
+            true => self.now,
+            // What was overdue when it was asked for, and is held all the same, is asked for after a pause.
+            false => match over_at.filter(|over_at| *over_at > self.now) {
+                Some(over_at) => over_at.min(self.now + pause),
+                None => self.now + pause,
+            },
+        };
         self.state.nudged = false;
         self.follow(Due::at(ask_at));
     }
 
-    fn renewed(&mut self, command: CommandId, sent_at: BootInstant) {
+    fn renewed(&mut self, command: CommandId, sent_at: BootInstant, extends: bool) {
         if !self.answers(command, Ask::Renew) {
             return;
         }
@@ -117,8 +142,15 @@ impl Step<'_> {
         let renew_at = self.renewal_after(sent_at);
         let now = self.now;
         if let Phase::Holding(hold) = &mut self.state.phase {
-            hold.until = hold.until.max(until);
             hold.renew_at = renew_at;
+            if !extends {
+                // Whoever keeps a lock with its gate shut leads nobody.
+                if hold.until <= now {
+                    self.end(EndReason::ClockSetBack);
+                }
+                return;
+            }
+            hold.until = hold.until.max(until);
             if hold.until > now {
                 self.out.extend(hold.open_gate());
             }
@@ -159,9 +191,10 @@ impl Step<'_> {
 
     fn unknown(&mut self, command: CommandId) {
         if let Phase::Holding(hold) = &mut self.state.phase
-            && hold.stage == Stage::Raising(Raise::Asked(command))
+            && let Stage::Raising { raise, .. } = &mut hold.stage
+            && *raise == Raise::Asked(command)
         {
-            hold.stage = Stage::Raising(Raise::Again { at: self.now + self.timing.backoff().min });
+            *raise = Raise::Again { at: self.now + self.timing.backoff().min };
             return;
         }
         let Some(asked) = self.state.asked.take_if(|asked| asked.command == command) else {
@@ -196,7 +229,7 @@ impl Step<'_> {
     fn fence_raised(&mut self, epoch: Epoch) {
         if let Phase::Holding(hold) = &mut self.state.phase
             && hold.epoch == epoch
-            && matches!(hold.stage, Stage::Raising(_))
+            && matches!(hold.stage, Stage::Raising { .. })
         {
             hold.stage = Stage::Settling;
         }
@@ -218,7 +251,7 @@ impl Step<'_> {
         let now = self.now;
         if let Phase::Holding(hold) = &mut self.state.phase
             && hold.epoch == epoch
-            && hold.stage == Stage::Preparing
+            && matches!(hold.stage, Stage::Preparing { .. })
         {
             hold.stage = Stage::Leading { gate: Gate::ShutUntilProven };
             if hold.until > now {

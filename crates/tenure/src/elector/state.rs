@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use tenure_database::BootInstant;
 
-use super::command::{Admits, Command, CommandId, EndReason};
+use super::{
+    command::{Admits, Command, CommandId, EndReason},
+    event::{Renewal, Shown},
+};
 use crate::{term::Epoch, timing::OnDeadline};
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -16,6 +19,8 @@ pub(super) struct State {
     pub(super) seen: Epoch,
     /// A term that was granted to us and that nobody acts in.
     pub(super) stray: Option<Epoch>,
+    /// The renewal of another's term that was seen last.
+    pub(super) watched: Option<Watched>,
     /// The database's clock was seen to jump: no gate opens before this, by our own clock.
     pub(super) cautious_until: BootInstant,
     /// Our own work has failed: until then another gets the chance, whatever news there is of the lock.
@@ -25,6 +30,23 @@ pub(super) struct State {
     /// The lock changed while a request was under way, whose answer may be older than the change.
     pub(super) nudged: bool,
     pub(super) contends: Contends,
+}
+
+/// A renewal, and when it runs out by our own clock, counted from when it was first seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Watched {
+    pub(super) renewal: Renewal,
+    pub(super) over_at: BootInstant,
+}
+
+impl Watched {
+    /// What is watched when this is seen at `now`.
+    pub(super) fn seeing(before: Option<Self>, shown: Shown, now: BootInstant) -> Self {
+        match before {
+            Some(before) if before.renewal == shown.renewal => before,
+            _ => Self { renewal: shown.renewal, over_at: now + shown.lasts },
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -96,11 +118,22 @@ pub(super) struct Hold {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Stage {
-    Raising(Raise),
+    /// Over by the moment that it names, or the term is given back; as is the preparation.
+    Raising {
+        by: BootInstant,
+        raise: Raise,
+    },
     Settling,
-    Preparing,
-    Leading { gate: Gate },
-    Draining { grace_until: BootInstant, gate: Gate },
+    Preparing {
+        by: BootInstant,
+    },
+    Leading {
+        gate: Gate,
+    },
+    Draining {
+        grace_until: BootInstant,
+        gate: Gate,
+    },
 }
 
 /// How far the raising of the fence has come.
@@ -162,13 +195,25 @@ impl Hold {
         }
     }
 
+    /// Whether what must be done before the gate opens has taken too long.
+    pub(super) fn begins_too_late(&self, now: BootInstant) -> bool {
+        match self.stage {
+            Stage::Raising { by, .. } | Stage::Preparing { by } => by <= now,
+            Stage::Settling | Stage::Leading { .. } | Stage::Draining { .. } => false,
+        }
+    }
+
     pub(super) fn has_work(&self) -> bool {
-        matches!(self.stage, Stage::Preparing | Stage::Leading { .. } | Stage::Draining { .. })
+        matches!(
+            self.stage,
+            Stage::Preparing { .. } | Stage::Leading { .. } | Stage::Draining { .. }
+        )
     }
 
     pub(super) fn next_due(&self, idle: bool, on_deadline: OnDeadline) -> Option<Due> {
         let stage = match self.stage {
-            Stage::Raising(Raise::Again { at }) => Some(Due::at(at)),
+            Stage::Raising { by, raise: Raise::Again { at } } => Some(Due::at(at.min(by))),
+            Stage::Raising { by, .. } | Stage::Preparing { by } => Some(Due::at(by)),
             Stage::Settling => Some(Due::at(self.settled_at)),
             Stage::Draining { grace_until, .. } => Some(Due::at(grace_until)),
             _ => None,

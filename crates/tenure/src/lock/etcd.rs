@@ -161,7 +161,8 @@ impl EtcdLock {
             }
             kept?;
             if after.answer.by == before.answer.by {
-                return Ok(Renew::Renewed { sent_at, reading: after.answer.reading() });
+                let reading = after.answer.reading();
+                return Ok(Renew::Renewed { sent_at, extends: true, reading });
             }
             before = after;
         }
@@ -185,6 +186,7 @@ impl EtcdLock {
                 holder: String::new(),
                 epoch: seen.last.epoch,
                 left: Some(Duration::ZERO),
+                shown: None,
                 heartbeat_age: None,
                 ours: false,
                 reading: seen.answer.reading(),
@@ -197,6 +199,7 @@ impl EtcdLock {
             holder: leader.holder.clone(),
             epoch: leader.epoch,
             left: None,
+            shown: None,
             heartbeat_age: None,
             ours: *leader.nonce == *self.candidate.nonce,
             reading: seen.answer.reading(),

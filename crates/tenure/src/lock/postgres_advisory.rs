@@ -179,11 +179,11 @@ impl PostgresAdvisory {
     /// trigger costs milliseconds, and a takeover is when they matter.
     async fn rehearse(&self, session: &LockSession) -> Result<(), LockError> {
         let nobody = !self.key;
-        // Sent together and carried out in order. What fails will say so when it matters; what counts
-        // here is that the transaction is over.
+        // What fails will say so when it matters; what counts here is that the transaction has begun, because
+        // outside of one all of it would stay, and that it is over.
         let rehearsal = async {
-            let (_, _, _, over) = join!(
-                session.batch_execute("BEGIN"),
+            session.batch_execute("BEGIN").await?;
+            let (_, _, over) = join!(
                 session::create_scope(session, nobody, "rehearsal"),
                 self.bump_epoch(session, nobody, Epoch::ZERO, Epoch::ZERO),
                 session.batch_execute("ROLLBACK"),
@@ -211,9 +211,10 @@ impl PostgresAdvisory {
                 "the row of scope {scope} was removed from msp_leader_state"
             ))
         })?;
+        let unknown = millis(row.get("unknown_ms"));
         let settle = match self.timing.takeover() {
-            Takeover::Wait => millis(row.get("settle_ms")),
-            Takeover::Immediate => Duration::ZERO,
+            Takeover::Wait => unknown.max(millis(row.get("settle_ms"))),
+            Takeover::Immediate => unknown,
         };
         let epoch = Epoch::new(row.get("epoch"));
         let (reading, hold) = (postgres_reading(row, sent_at), Some(session.hold.clone()));
@@ -261,6 +262,7 @@ impl PostgresAdvisory {
             holder: row.get("holder_identity"),
             epoch,
             left: None,
+            shown: None,
             heartbeat_age: Some(millis(row.get("age_ms"))),
             ours: false,
             reading: reading.clone(),
@@ -275,6 +277,7 @@ impl PostgresAdvisory {
             holder: String::new(),
             epoch: seen.epoch,
             left: None,
+            shown: None,
             heartbeat_age: None,
             ours: false,
             reading: seen.reading,
@@ -318,9 +321,9 @@ impl Lock for PostgresAdvisory {
             .run(session.query(&session.heartbeat, &[&self.key, &holder, &epoch.get()]))
             .await?;
         let Some(row) = rows.first() else { return Ok(Renew::Lost) };
-        let reading = postgres_reading(row, sent_at);
+        let (reading, extends) = (postgres_reading(row, sent_at), row.get("extends"));
         self.session = Some(session);
-        Ok(Renew::Renewed { sent_at, reading })
+        Ok(Renew::Renewed { sent_at, extends, reading })
     }
 
     async fn release(&mut self, epoch: Epoch) -> Result<(), LockError> {

@@ -18,6 +18,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Acquire, Candidate, Grant, Holding, Lock, LockError, LockPlace, News, Observed, Reading, Renew,
+    Renewal, Shown,
     postgres_news::{self, Pooler},
     postgres_reading,
 };
@@ -153,20 +154,25 @@ impl PostgresLease {
         session: &Session,
         deadline: Deadline,
         floor: Epoch,
+        overdue: Renewal,
     ) -> Result<Acquire, LockError> {
         let Candidate { scope, holder, nonce } = &self.candidate;
         let (scope, holder, nonce) = (scope.as_str(), holder.as_str(), &**nonce);
         let (lease_ms, floor) = (self.lease_ms(), floor.get());
-        let parameters: [Parameter<'_>; 5] = [
+        let overdue_epoch = overdue.epoch.get();
+        let parameters: [Parameter<'_>; 7] = [
             (&scope, Type::TEXT),
             (&holder, Type::TEXT),
             (&lease_ms, Type::FLOAT8),
             (&floor, Type::INT8),
             (&nonce, Type::TEXT),
+            (&overdue_epoch, Type::INT8),
+            (&overdue.mark, Type::INT8),
         ];
-        for statement in [&self.statements.acquire, &self.statements.insert] {
+        let Statements { acquire, insert, .. } = &self.statements;
+        for (statement, parameters) in [(acquire, &parameters[..]), (insert, &parameters[..5])] {
             let sent_at = BootInstant::now();
-            let rows = self.transact(session, deadline, statement, &parameters).await?;
+            let rows = self.transact(session, deadline, statement, parameters).await?;
             if let Some(row) = rows.first() {
                 return Ok(answer(row, sent_at));
             }
@@ -176,6 +182,7 @@ impl PostgresLease {
             holder: String::new(),
             epoch: Epoch::ZERO,
             left: Some(Duration::ZERO),
+            shown: None,
             heartbeat_age: None,
             ours: false,
             reading: Reading::default(),
@@ -190,12 +197,22 @@ impl Lock for PostgresLease {
     }
 
     async fn acquire(&mut self, floor: Epoch) -> Result<Acquire, LockError> {
+        // No term has the number zero.
+        self.acquire_overdue(floor, Renewal { epoch: Epoch::ZERO, mark: 0 }).await
+    }
+
+    async fn acquire_overdue(
+        &mut self,
+        floor: Epoch,
+        renewal: Renewal,
+    ) -> Result<Acquire, LockError> {
         let deadline = self.deadline();
         let session = self.line.take(deadline).await?;
         let seen = self.look(&session, deadline).await?;
+        let is_overdue = |shown: Shown| shown.renewal == renewal;
         let answer = match seen.held {
-            Some(held) => Acquire::Held(held),
-            None => self.take(&session, deadline, floor).await?,
+            Some(held) if !held.shown.is_some_and(is_overdue) => Acquire::Held(held),
+            _ => self.take(&session, deadline, floor, renewal).await?,
         };
         self.line.put_back(session);
         Ok(answer)
@@ -216,7 +233,11 @@ impl Lock for PostgresLease {
         let rows = self.transact(&session, deadline, &self.statements.renew, &parameters).await?;
         self.line.put_back(session);
         Ok(match rows.first() {
-            Some(row) => Renew::Renewed { sent_at, reading: postgres_reading(row, sent_at) },
+            Some(row) => Renew::Renewed {
+                sent_at,
+                extends: row.get("extends"),
+                reading: postgres_reading(row, sent_at),
+            },
             None => Renew::Lost,
         })
     }
@@ -261,11 +282,11 @@ fn answer(row: &Row, sent_at: BootInstant) -> Acquire {
     let reading = postgres_reading(row, sent_at);
     let won: Option<i64> = row.get("won_epoch");
     match won {
-        // An expired lease has been sat out already: that is what its length is for.
+        // An expired lease has been sat out already, if this server granted it: that is what its length is for.
         Some(epoch) => Acquire::Granted(Grant {
             epoch: Epoch::new(epoch),
             sent_at,
-            settle: Duration::ZERO,
+            settle: millis(row.get("settle_ms")),
             reading,
             hold: None,
         }),
@@ -279,10 +300,12 @@ fn answer(row: &Row, sent_at: BootInstant) -> Acquire {
 
 fn holding(row: &Row, epoch: Epoch, reading: Reading) -> Option<Holding> {
     let holder: Option<String> = row.get("holder_id");
+    let renewal = Renewal { epoch, mark: row.get("renewal") };
     Some(Holding {
         holder: holder?,
         epoch,
         left: Some(millis(row.get("left_ms"))),
+        shown: Some(Shown { renewal, lasts: millis(row.get("lasts_ms")) }),
         heartbeat_age: Some(millis(row.get("age_ms"))),
         ours: row.get("ours"),
         reading,

@@ -19,7 +19,7 @@ use tenure_database::{
 use tokio::sync::mpsc;
 
 pub use self::file::{Lease, LeaseFile};
-use self::machine::Machine;
+use self::{file::FileId, machine::Machine};
 use super::{
     Acquire, Candidate, Grant, Holding, Lock, LockError, LockPlace, News, Observed, Reading, Renew,
 };
@@ -39,6 +39,8 @@ pub struct SqliteLease {
     machine: Machine,
     file: LeaseFile,
     leases: FileThread,
+    /// The file that `leases` has open.
+    opened: FileId,
     data: FileThread,
 }
 
@@ -46,6 +48,8 @@ pub struct SqliteLease {
 struct Row {
     holding: Holding,
     host: String,
+    /// Of the row's writer, in this boot.
+    clock: Option<String>,
 }
 
 impl SqliteLease {
@@ -53,14 +57,24 @@ impl SqliteLease {
     pub fn new(data: &Path, candidate: Candidate, timing: Timing) -> Result<Self, LockError> {
         let busy = timing.statement_timeout();
         let file = LeaseFile::beside(data);
-        let thread = |connection: Connection| {
-            FileThread::start(connection)
-                .map_err(|error| LockError::Refused(format!("cannot start a thread: {error}")))
-        };
-        let leases = thread(file.open(busy)?)?;
-        let data = thread(sqlite::open(data, busy)?)?;
+        let (leases, opened) = file.open_known(busy)?;
+        let (leases, data) = (thread(leases)?, thread(sqlite::open(data, busy)?)?);
         let machine = Machine::this()?;
-        Ok(Self { candidate, timing, machine, file, leases, data })
+        Ok(Self { candidate, timing, machine, file, leases, opened, data })
+    }
+
+    /// Whether the file that is open is still the one that everybody finds.
+    fn is_in_place(&self) -> bool {
+        FileId::at(self.file.path()) == Some(self.opened)
+    }
+
+    /// Opens the file that everybody finds, if that is another one by now.
+    fn find_file(&mut self) -> Result<(), LockError> {
+        if !self.is_in_place() {
+            let (leases, opened) = self.file.open_known(self.timing.statement_timeout())?;
+            (self.leases, self.opened) = (thread(leases)?, opened);
+        }
+        Ok(())
     }
 
     fn deadline(&self) -> Deadline {
@@ -91,12 +105,27 @@ impl SqliteLease {
                 row.host,
                 self.machine.host
             ))),
+            Some(Row { clock: Some(clock), .. }) if clock != self.machine.clock => {
+                Err(LockError::Refused(format!(
+                    "the lease file {} is in use in the time namespace {clock}, and this is {}: they have \
+                     different boot clocks, and a SQLite lease needs one (if nobody there runs any more, delete the \
+                     lease file)",
+                    self.file.path().display(),
+                    self.machine.clock
+                )))
+            }
             row => Ok(row),
         }
     }
 
-    async fn take(&self, deadline: Deadline, floor: Epoch) -> Result<Acquire, LockError> {
+    async fn take(
+        &self,
+        deadline: Deadline,
+        floor: Epoch,
+        fence: Epoch,
+    ) -> Result<Acquire, LockError> {
         let (candidate, machine) = (self.candidate.clone(), self.machine.clone());
+        let file = self.opened.to_string();
         let lease_ms = millis(self.timing.lease_duration());
         let sent_at = BootInstant::now();
         let answer = self
@@ -110,22 +139,25 @@ impl SqliteLease {
                     return Ok(Acquire::Held(row.holding));
                 }
                 let Candidate { scope, holder, nonce } = &candidate;
-                let Machine { boot_id, host } = &machine;
-                let epoch = transaction.query_row(
-                    TAKE,
-                    (
-                        scope.as_str(),
-                        holder.as_str(),
-                        lease_ms,
-                        floor.get(),
-                        &**nonce,
-                        boot_id,
-                        host,
-                    ),
-                    |row| row.get(0),
-                )?;
+                let Machine { boot_id, host, clock } = &machine;
+                let parameters = (
+                    scope.as_str(),
+                    holder.as_str(),
+                    lease_ms,
+                    floor.get(),
+                    &**nonce,
+                    boot_id,
+                    host,
+                    file,
+                    clock,
+                    fence.get(),
+                );
+                let (epoch, settle_ms): (_, i64) =
+                    transaction
+                        .query_row(TAKE, parameters, |row| Ok((row.get(0)?, row.get(1)?)))?;
                 transaction.commit()?;
-                let (epoch, settle) = (Epoch::new(epoch), Duration::ZERO);
+                let epoch = Epoch::new(epoch);
+                let settle = Duration::from_millis(settle_ms.unsigned_abs());
                 Ok(Acquire::Granted(Grant {
                     epoch,
                     sent_at,
@@ -137,6 +169,11 @@ impl SqliteLease {
             .await?;
         Ok(answer)
     }
+}
+
+fn thread(connection: Connection) -> Result<FileThread, LockError> {
+    FileThread::start(connection)
+        .map_err(|error| LockError::Refused(format!("cannot start a thread: {error}")))
 }
 
 fn read(
@@ -151,13 +188,17 @@ fn read(
                 holder: row.get("holder_id")?,
                 epoch: Epoch::new(row.get("lease_epoch")?),
                 left: Some(Duration::from_millis(row.get::<_, i64>("left_ms")?.unsigned_abs())),
+                // The boot clock cannot be set, so an expiry is never late.
+                shown: None,
                 heartbeat_age: Some(Duration::from_millis(
                     row.get::<_, i64>("age_ms")?.unsigned_abs(),
                 )),
                 ours: row.get("ours")?,
                 reading: Reading::default(),
             };
-            Ok(Row { holding, host: row.get("host")? })
+            let clock: String = row.get("clock")?;
+            let is_told = row.get("this_boot")? && !clock.is_empty();
+            Ok(Row { holding, host: row.get("host")?, clock: is_told.then_some(clock) })
         })
         .optional()
 }
@@ -178,17 +219,22 @@ impl Lock for SqliteLease {
     }
 
     async fn acquire(&mut self, floor: Epoch) -> Result<Acquire, LockError> {
+        self.find_file()?;
         let deadline = self.deadline();
         if let Some(row) = self.row(deadline).await?
             && row.holding.left != Some(Duration::ZERO)
         {
             return Ok(Acquire::Held(row.holding));
         }
-        let floor = floor.max(self.fence(deadline).await?);
-        self.take(deadline, floor).await
+        let fence = self.fence(deadline).await?;
+        self.take(deadline, floor, fence).await
     }
 
     async fn renew(&mut self, epoch: Epoch) -> Result<Renew, LockError> {
+        // In a file that nobody finds any more, a renewal would always succeed.
+        if !self.is_in_place() {
+            return Ok(Renew::Lost);
+        }
         let (candidate, boot_id) = (self.candidate.clone(), self.machine.boot_id.clone());
         let lease_ms = millis(self.timing.lease_duration());
         let sent_at = BootInstant::now();
@@ -205,7 +251,7 @@ impl Lock for SqliteLease {
             })
             .await?;
         Ok(match renewed {
-            true => Renew::Renewed { sent_at, reading: reading() },
+            true => Renew::Renewed { sent_at, extends: true, reading: reading() },
             false => Renew::Lost,
         })
     }
@@ -223,6 +269,7 @@ impl Lock for SqliteLease {
     }
 
     async fn observe(&mut self) -> Result<Observed, LockError> {
+        self.find_file()?;
         let row = self.row(self.deadline()).await?;
         let epoch = row.as_ref().map_or(Epoch::ZERO, |row| row.holding.epoch);
         let held = row.map(|row| row.holding).filter(|held| held.left != Some(Duration::ZERO));

@@ -19,7 +19,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{
     Acquire, Candidate, ClockReading, Grant, Holding, Lock, LockError, LockPlace, News, Observed,
-    Reading, Renew,
+    Reading, Renew, Renewal, Shown,
     postgres_lease::{MAX_HOLDER_CHARS, MAX_SCOPE_CHARS},
 };
 use crate::{
@@ -30,7 +30,7 @@ use crate::{
 /// All statements of the lock; `{table}` and `{server}` stand for what this module puts there.
 pub const BATCHES: [Batch; 4] = [OBSERVE, ACQUIRE, RENEW, RELEASE];
 const OBSERVE: Batch = sqlserver_batch!("lease/observe", 2);
-const ACQUIRE: Batch = sqlserver_batch!("lease/acquire", 5);
+const ACQUIRE: Batch = sqlserver_batch!("lease/acquire", 7);
 const RENEW: Batch = sqlserver_batch!("lease/renew", 4);
 const RELEASE: Batch = sqlserver_batch!("lease/release", 3);
 const SERVER: &str = include_str!("../../sql/sqlserver/fragment/server_identity.sql");
@@ -149,11 +149,17 @@ impl SqlServerLease {
     }
 
     /// The conditional takeover of an existing row, or the first insert.
-    async fn take(&mut self, deadline: Deadline, floor: Epoch) -> Result<Acquire, LockError> {
+    async fn take(
+        &mut self,
+        deadline: Deadline,
+        floor: Epoch,
+        overdue: Renewal,
+    ) -> Result<Acquire, LockError> {
         let Candidate { scope, holder, nonce } = self.candidate.clone();
         let (lease_ms, floor) = (self.lease_ms(), floor.get());
-        let parameters: [&dyn ToSql; 5] =
-            [&scope.as_str(), &holder.as_str(), &lease_ms, &floor, &&*nonce];
+        let (overdue_epoch, mark) = (overdue.epoch.get(), overdue.mark);
+        let parameters: [&dyn ToSql; 7] =
+            [&scope.as_str(), &holder.as_str(), &lease_ms, &floor, &&*nonce, &overdue_epoch, &mark];
         let sent_at = BootInstant::now();
         match self.call(deadline, |all| &all.acquire, &parameters).await {
             Ok(rows) => answer(&rows, sent_at),
@@ -173,10 +179,23 @@ impl Lock for SqlServerLease {
     }
 
     async fn acquire(&mut self, floor: Epoch) -> Result<Acquire, LockError> {
+        // No term has the number zero.
+        self.acquire_overdue(floor, Renewal { epoch: Epoch::ZERO, mark: 0 }).await
+    }
+
+    async fn acquire_overdue(
+        &mut self,
+        floor: Epoch,
+        renewal: Renewal,
+    ) -> Result<Acquire, LockError> {
+        let is_overdue = |shown: Shown| shown.renewal == renewal;
         match self.look(self.patient_deadline()).await?.held {
-            Some(held) => Ok(Acquire::Held(held)),
-            // What a term is trusted for counts from when this is sent.
-            None => self.take(Deadline::after(self.timing.lease_duration() / 3), floor).await,
+            Some(held) if !held.shown.is_some_and(is_overdue) => Ok(Acquire::Held(held)),
+            _ => {
+                // What a term is trusted for counts from when this is sent.
+                let deadline = Deadline::after(self.timing.lease_duration() / 3);
+                self.take(deadline, floor, renewal).await
+            }
         }
     }
 
@@ -188,7 +207,11 @@ impl Lock for SqlServerLease {
         let sent_at = BootInstant::now();
         let rows = self.call(self.deadline(), |all| &all.renew, &parameters).await?;
         Ok(match rows.first() {
-            Some(row) => Renew::Renewed { sent_at, reading: reading(row, sent_at)? },
+            Some(row) => Renew::Renewed {
+                sent_at,
+                extends: row.need("extends")?,
+                reading: reading(row, sent_at)?,
+            },
             None => Renew::Lost,
         })
     }
@@ -286,8 +309,8 @@ fn answer(rows: &[Row], sent_at: BootInstant) -> Result<Acquire, LockError> {
     let row = only(rows)?;
     let reading = reading(row, sent_at)?;
     if let Some(epoch) = row.get("won_epoch")? {
-        // An expired lease has been sat out already: that is what its length is for.
-        let (epoch, settle) = (Epoch::new(epoch), Duration::ZERO);
+        // An expired lease has been sat out already, if this server granted it: that is what its length is for.
+        let (epoch, settle) = (Epoch::new(epoch), micros(row.need("settle_us")?));
         return Ok(Acquire::Granted(Grant { epoch, sent_at, settle, reading, hold: None }));
     }
     Ok(Acquire::Held(holding(row, reading)?.unwrap_or_else(nobody_yet)))
@@ -299,6 +322,7 @@ fn nobody_yet() -> Holding {
         holder: String::new(),
         epoch: Epoch::ZERO,
         left: Some(Duration::ZERO),
+        shown: None,
         heartbeat_age: None,
         ours: false,
         reading: Reading::default(),
@@ -307,9 +331,12 @@ fn nobody_yet() -> Holding {
 
 fn holding(row: &Row, reading: Reading) -> Result<Option<Holding>, DatabaseError> {
     let Some(holder) = row.get::<&str>("holder_id")? else { return Ok(None) };
+    let epoch = Epoch::new(row.need("lease_epoch")?);
+    let renewal = Renewal { epoch, mark: row.need("renewal")? };
     Ok(Some(Holding {
         holder: holder.to_owned(),
-        epoch: Epoch::new(row.need("lease_epoch")?),
+        epoch,
+        shown: Some(Shown { renewal, lasts: micros(row.need("lasts_us")?) }),
         left: Some(micros(row.need("left_us")?)),
         heartbeat_age: Some(micros(row.need("age_us")?)),
         ours: row.need("ours")?,

@@ -2,6 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 mod advisory;
+mod another_server;
+mod cannot_begin;
+mod lease_file;
 mod lifecycle;
 mod observed;
 mod orders;

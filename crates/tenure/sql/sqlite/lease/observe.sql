@@ -5,6 +5,8 @@ SELECT holder_id,
        CASE WHEN boot_id = ?2 THEN max(expires_at - boottime_ms(), 0) ELSE 0 END AS left_ms,
        CASE WHEN boot_id = ?2 THEN max(boottime_ms() - renewed_at, 0) ELSE 0 END AS age_ms,
        nonce = ?3 AS ours,
-       host
+       boot_id = ?2 AS this_boot,
+       host,
+       clock
 FROM tenure_leases
 WHERE lease_name = ?1

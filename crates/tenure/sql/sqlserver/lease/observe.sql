@@ -3,6 +3,8 @@
 DECLARE @lease_name varchar(64) = @P1, @nonce varchar(64) = @P2, @now datetime2(7) = SYSUTCDATETIME();
 SELECT lease.holder_id,
        lease.lease_epoch,
+       DATEDIFF_BIG(MICROSECOND, '1970-01-01', lease.renewed_at) AS renewal,
+       DATEDIFF_BIG(MICROSECOND, lease.renewed_at, lease.expires_at) AS lasts_us,
        DATEDIFF_BIG(MICROSECOND, @now, lease.expires_at) AS left_us,
        DATEDIFF_BIG(MICROSECOND, lease.renewed_at, @now) AS age_us,
        CAST(CASE WHEN lease.nonce = @nonce THEN 1 ELSE 0 END AS bit) AS ours,

@@ -1,6 +1,8 @@
 //! The lease file: where it is, and how it is opened.
 
 use std::{
+    fmt, fs,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -18,12 +20,20 @@ use crate::{
     term::{Epoch, Scope},
 };
 
-const MIGRATIONS: [Migration; 1] = [Migration {
-    version: 1,
-    name: "leases",
-    sql: include_str!("../../../sql/sqlite/lease/schema.sql"),
-    breaking: true,
-}];
+const MIGRATIONS: [Migration; 2] = [
+    Migration {
+        version: 1,
+        name: "leases",
+        sql: include_str!("../../../sql/sqlite/lease/schema.sql"),
+        breaking: true,
+    },
+    Migration {
+        version: 2,
+        name: "which file granted a term, and by which clock",
+        sql: include_str!("../../../sql/sqlite/lease/schema_files.sql"),
+        breaking: false,
+    },
+];
 
 /// The file of the leases that belong to a data file: `tenure.db-lease` beside `tenure.db`.
 #[derive(Clone, Debug)]
@@ -56,6 +66,21 @@ impl LeaseFile {
         }
     }
 
+    /// Opens it, and says which file it was: one that is put in its place later is another.
+    pub(super) fn open_known(&self, busy: Duration) -> Result<(Connection, FileId), LockError> {
+        loop {
+            let before = FileId::at(&self.path);
+            let connection = self.open(busy)?;
+            // It may have been replaced while it was being opened. A look through a file of our own would cost
+            // this process its locks on it.
+            if let Some(id) = FileId::at(&self.path)
+                && before.is_none_or(|before| before == id)
+            {
+                return Ok((connection, id));
+            }
+        }
+    }
+
     /// The lease of a scope as it is now, when there is one.
     pub fn lease_of(&self, scope: &Scope, busy: Duration) -> Result<Option<Lease>, LockError> {
         if !self.path.exists() {
@@ -73,6 +98,27 @@ impl LeaseFile {
             .optional()
             .map_err(DatabaseError::from)?;
         Ok(lease)
+    }
+}
+
+/// Which file stands at a path. While somebody has it open, no other gets its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    /// `None` when there is none, or when it cannot be told.
+    pub(super) fn at(path: &Path) -> Option<Self> {
+        let known = fs::metadata(path).ok()?;
+        Some(Self { device: known.dev(), inode: known.ino() })
+    }
+}
+
+impl fmt::Display for FileId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.device, self.inode)
     }
 }
 

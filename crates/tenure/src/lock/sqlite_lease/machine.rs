@@ -10,6 +10,8 @@ pub(super) struct Machine {
     pub(super) boot_id: String,
     /// Another host has another boot clock, and no say over this one's processes.
     pub(super) host: String,
+    /// Another time namespace has another boot clock too; empty where there are none.
+    pub(super) clock: String,
 }
 
 impl Machine {
@@ -19,7 +21,9 @@ impl Machine {
         let boot_id = boot_id.ok_or_else(|| {
             LockError::Refused("this machine has no boot id, which a SQLite lease needs".to_owned())
         })?;
-        Ok(Self { boot_id, host })
+        // Older kernels have one time for all.
+        let clock = fs::read_link("/proc/self/ns/time").unwrap_or_default();
+        Ok(Self { boot_id, host, clock: clock.display().to_string() })
     }
 }
 
