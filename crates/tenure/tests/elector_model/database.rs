@@ -1,12 +1,15 @@
-//! The database of the model: one lock, one fence, and the transactions that are open.
+//! The database of the model: one lock, one fence, the transactions that are open, a clock that can be set, and a
+//! standby that may lack the last commit.
 
 use std::time::Duration;
 
 use tenure::{
     Epoch, Takeover,
-    elector::{CommandId, Event},
+    elector::{CommandId, Event, Renewal, Shown},
 };
 use tenure_database::BootInstant;
+
+use crate::world::Fault;
 
 /// Which node, and which start of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,7 +29,7 @@ pub struct Request {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Wish {
-    Acquire { floor: Epoch },
+    Acquire { floor: Epoch, overdue: Option<Renewal> },
     Renew { epoch: Epoch },
     Release { epoch: Epoch },
     Observe,
@@ -54,70 +57,100 @@ pub enum LockKind {
     Lease,
     /// The same in another database: a fenced write cannot look at it, and the fence stands alone.
     LeaseElsewhere,
-    /// A session: freed when it ends.
+    /// A session: freed when it ends. Whoever asks for it waits inside the server.
     Session,
+}
+
+/// What a lock of the model is like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Rules {
+    pub kind: LockKind,
+    pub lease: i64,
+    pub takeover: Takeover,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Row {
     holder: Holder,
     epoch: Epoch,
-    expires: u64,
+    renewed: i64,
+    expires: i64,
     released: bool,
     /// Whoever acted in it was seen to be gone.
     gone: bool,
     /// No gate of an earlier term is open from here on; a release does not bring it forward.
-    quiet_at: u64,
+    quiet_at: i64,
+    /// The same for terms that another server granted.
+    unknown_until: i64,
+    server: u8,
     /// The session that holds the lock; a lease row has none.
     session: bool,
+    /// When the session was last heard, by a clock that nobody sets.
+    heard: i64,
+}
+
+/// What is committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Committed {
+    row: Option<Row>,
+    fence: Option<(Epoch, Holder)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Database {
-    kind: LockKind,
-    lease: u64,
-    takeover: Takeover,
-    raise_unconditionally: bool,
-    forget_earlier_terms: bool,
-    row: Option<Row>,
-    fence: Option<(Epoch, Holder)>,
+    rules: Rules,
+    /// How far its clock has been set ahead, or back.
+    ahead: i64,
+    /// Which server it is: another one after every failover.
+    pub server: u8,
+    now: Committed,
+    /// What the standby has when it lacks the last commit.
+    before: Committed,
     pub open: Vec<Transaction>,
     /// The latest work that has begun: whatever commits behind it is stale.
     begun: Work,
     pub stale_write_accepted: bool,
     pub epoch_went_back: bool,
+    fault: Option<Fault>,
 }
 
 impl Database {
-    pub fn new(
-        kind: LockKind,
-        lease: u64,
-        takeover: Takeover,
-        raise_unconditionally: bool,
-        forget_earlier_terms: bool,
-    ) -> Self {
+    pub fn new(rules: Rules, fault: Option<Fault>) -> Self {
         Self {
-            kind,
-            lease,
-            takeover,
-            raise_unconditionally,
-            forget_earlier_terms,
-            row: None,
-            fence: None,
+            rules,
+            ahead: 0,
+            server: 1,
+            now: Committed::default(),
+            before: Committed::default(),
             open: Vec::new(),
             begun: Work { epoch: Epoch::ZERO, child: 0 },
             stale_write_accepted: false,
             epoch_went_back: false,
+            fault,
         }
     }
 
-    /// The term that the lock would prove now.
-    pub fn current(&self, now: u64) -> Option<(Holder, Epoch)> {
-        self.row.filter(|row| self.is_held(row, now)).map(|row| (row.holder, row.epoch))
+    fn has(&self, fault: Fault) -> bool {
+        self.fault == Some(fault)
     }
 
-    fn is_held(&self, row: &Row, now: u64) -> bool {
-        match self.kind {
+    /// What its clock says at this moment.
+    pub fn clock(&self, time: i64) -> i64 {
+        time + self.ahead
+    }
+
+    pub fn set_clock(&mut self, by: i64) {
+        self.ahead += by;
+    }
+
+    /// The term that the lock would prove now.
+    pub fn current(&self, time: i64) -> Option<(Holder, Epoch)> {
+        let now = self.clock(time);
+        self.now.row.filter(|row| self.is_held(row, now)).map(|row| (row.holder, row.epoch))
+    }
+
+    fn is_held(&self, row: &Row, now: i64) -> bool {
+        match self.rules.kind {
             LockKind::Lease | LockKind::LeaseElsewhere => row.expires > now,
             LockKind::Session => row.session,
         }
@@ -128,83 +161,131 @@ impl Database {
         !matches!(request.what, Wish::Raise { .. }) || self.open.is_empty()
     }
 
-    pub fn apply(&mut self, now: u64, request: Request) -> Event {
+    pub fn apply(&mut self, time: i64, request: Request) -> Event {
         let Request { from, command, sent_at, what } = request;
-        match what {
-            Wish::Acquire { floor } => self.acquire(now, from, command, sent_at, floor),
-            Wish::Renew { epoch } => self.renew(now, from, command, sent_at, epoch),
-            Wish::Release { epoch } => self.release(now, from, command, epoch),
-            Wish::Observe => self.observe(now, from, command),
+        let before = self.now;
+        let event = match what {
+            Wish::Acquire { floor, overdue } => {
+                self.acquire(time, from, command, sent_at, floor, overdue)
+            }
+            Wish::Renew { epoch } => self.renew(time, from, command, sent_at, epoch),
+            Wish::Release { epoch } => self.release(time, from, command, epoch),
+            Wish::Observe => self.observe(time, from, command),
             Wish::Raise { epoch } => self.raise(from, epoch),
+        };
+        if self.now != before {
+            self.before = before;
         }
+        event
     }
 
     fn acquire(
         &mut self,
-        now: u64,
+        time: i64,
         from: Holder,
         command: CommandId,
         sent_at: BootInstant,
         floor: Epoch,
+        overdue: Option<Renewal>,
     ) -> Event {
-        if let Some(row) = self.row.filter(|row| self.is_held(row, now)) {
-            let left = match self.kind {
+        let now = self.clock(time);
+        if let Some(row) = self.now.row.filter(|row| self.is_held(row, now))
+            && (overdue.is_none() || overdue != self.shown(&row).map(|shown| shown.renewal))
+        {
+            let left = match self.rules.kind {
                 LockKind::Session => None,
-                _ => Some(Duration::from_nanos(row.expires - now)),
+                _ => Some(units(row.expires - now)),
             };
-            return Event::Held { command, epoch: row.epoch, left, ours: row.holder == from };
+            let (epoch, shown) = (row.epoch, self.shown(&row));
+            return Event::Held { command, epoch, left, shown, ours: row.holder == from };
         }
-        let before = self.row.map_or(Epoch::ZERO, |row| row.epoch);
-        let fence = self.fence.map_or(Epoch::ZERO, |(epoch, _)| epoch);
+        let before = self.now.row.map_or(Epoch::ZERO, |row| row.epoch);
+        let fence = self.now.fence.map_or(Epoch::ZERO, |(epoch, _)| epoch);
         let epoch = before.max(fence).max(floor).next();
-        let quiet_at = self.quiet_at();
-        self.row = Some(Row {
+        let (quiet_at, unknown_until) = (self.quiet_at(now), self.unknown_until(now));
+        self.now.row = Some(Row {
             holder: from,
             epoch,
-            expires: now + self.lease,
+            renewed: now,
+            expires: now + self.rules.lease,
             released: false,
             gone: false,
             quiet_at,
+            unknown_until,
+            server: self.server,
             session: true,
+            heard: time,
         });
-        let settle = match self.takeover {
-            Takeover::Wait => Duration::from_nanos(quiet_at.saturating_sub(now)),
-            Takeover::Immediate => Duration::ZERO,
+        let quiet_at = match (self.rules.kind, self.rules.takeover) {
+            (LockKind::Session, Takeover::Wait) => quiet_at,
+            _ => now,
         };
-        Event::Granted { command, sent_at, epoch, settle }
+        Event::Granted { command, sent_at, epoch, settle: units(quiet_at.max(unknown_until) - now) }
+    }
+
+    /// Only a row whose expiry a clock decides shows its renewals.
+    fn shown(&self, row: &Row) -> Option<Shown> {
+        let believed = self.has(Fault::ExpiryBelievedHoweverFar);
+        (self.rules.kind != LockKind::Session && !believed).then(|| Shown {
+            renewal: Renewal { epoch: row.epoch, mark: row.renewed },
+            lasts: units(row.expires - row.renewed),
+        })
     }
 
     /// When the gates of all terms so far are shut: a holder that released or is gone has shut its own, but
-    /// those before it may have had to be sat out.
-    fn quiet_at(&self) -> u64 {
-        match self.row {
-            Some(row) if row.gone && self.forget_earlier_terms => 0,
+    /// those before it may have had to be sat out. Never further off than a lease, however the clock was set.
+    fn quiet_at(&self, now: i64) -> i64 {
+        let quiet_at = match self.now.row {
+            Some(row) if row.gone && self.has(Fault::EarlierTermsForgottenWithADeadHolder) => 0,
             Some(row) if row.released || row.gone => row.quiet_at,
             Some(row) => row.quiet_at.max(row.expires),
+            None => 0,
+        };
+        match self.has(Fault::ExpiryBelievedHoweverFar) {
+            true => quiet_at,
+            false => quiet_at.min(now + self.rules.lease),
+        }
+    }
+
+    /// Until when a term that another server granted may be acted in.
+    fn unknown_until(&self, now: i64) -> i64 {
+        let latest = now + self.rules.lease;
+        match self.now.row {
+            _ if self.has(Fault::AnotherServerTrusted) => 0,
+            Some(row) if row.server != self.server => latest,
+            // Whoever finds nothing on a server that was promoted knows nothing.
+            None if self.server > 1 => latest,
+            Some(row) => row.unknown_until.min(latest),
             None => 0,
         }
     }
 
     fn renew(
         &mut self,
-        now: u64,
+        time: i64,
         from: Holder,
         command: CommandId,
         sent_at: BootInstant,
         epoch: Epoch,
     ) -> Event {
-        match self.current(now) {
-            Some(current) if current == (from, epoch) => {
-                let expires = now + self.lease;
-                self.row.iter_mut().for_each(|row| row.expires = expires);
-                Event::Renewed { command, sent_at }
-            }
-            _ => Event::Lost { command },
+        if self.current(time) != Some((from, epoch)) {
+            return Event::Lost { command };
         }
+        let now = self.clock(time);
+        let expires = now + self.rules.lease;
+        let moves_back = self.has(Fault::RenewalMovesTheExpiryBack);
+        let Some(row) = &mut self.now.row else { return Event::Lost { command } };
+        let extends = expires >= row.expires || moves_back;
+        row.heard = time;
+        if extends {
+            (row.renewed, row.expires) = (now, expires);
+        }
+        Event::Renewed { command, sent_at, extends }
     }
 
-    fn release(&mut self, now: u64, from: Holder, command: CommandId, epoch: Epoch) -> Event {
-        if let Some(row) = &mut self.row
+    fn release(&mut self, time: i64, from: Holder, command: CommandId, epoch: Epoch) -> Event {
+        let now = self.clock(time);
+        if let Some(row) = &mut self.now.row
             && (row.holder, row.epoch) == (from, epoch)
         {
             row.expires = row.expires.min(now);
@@ -214,22 +295,22 @@ impl Database {
         Event::Released { command }
     }
 
-    fn observe(&self, now: u64, from: Holder, command: CommandId) -> Event {
-        let epoch = self.row.map_or(Epoch::ZERO, |row| row.epoch);
-        let current = self.current(now);
+    fn observe(&self, time: i64, from: Holder, command: CommandId) -> Event {
+        let epoch = self.now.row.map_or(Epoch::ZERO, |row| row.epoch);
+        let current = self.current(time);
         let ours = current.is_some_and(|(holder, _)| holder == from);
         Event::Observed { command, epoch, free: current.is_none(), ours }
     }
 
     fn raise(&mut self, from: Holder, epoch: Epoch) -> Event {
-        let fence = self.fence.map_or(Epoch::ZERO, |(epoch, _)| epoch);
-        if fence < epoch || self.raise_unconditionally {
+        let fence = self.now.fence.map_or(Epoch::ZERO, |(epoch, _)| epoch);
+        if fence < epoch || self.has(Fault::UnconditionalRaise) {
             self.epoch_went_back |= epoch < fence;
-            self.fence = Some((epoch, from));
+            self.now.fence = Some((epoch, from));
             self.begins(Work { epoch, child: 0 });
             return Event::FenceRaised { epoch };
         }
-        if self.fence == Some((epoch, from)) {
+        if self.now.fence == Some((epoch, from)) {
             return Event::FenceRaised { epoch };
         }
         Event::FenceRefused { epoch, fence }
@@ -240,11 +321,12 @@ impl Database {
     }
 
     /// The fence of a write: the lock's row first, then the fence row, locked until the commit.
-    pub fn begin(&mut self, now: u64, holder: Holder, work: Work) -> Result<(), Event> {
-        let fence = self.fence.map_or(Epoch::ZERO, |(epoch, _)| epoch);
-        let unexpired = self.kind == LockKind::LeaseElsewhere
-            || self.row.is_some_and(|row| row.expires > now && row.epoch == work.epoch);
-        if unexpired && self.fence == Some((work.epoch, holder)) {
+    pub fn begin(&mut self, time: i64, holder: Holder, work: Work) -> Result<(), Event> {
+        let now = self.clock(time);
+        let fence = self.now.fence.map_or(Epoch::ZERO, |(epoch, _)| epoch);
+        let unexpired = self.rules.kind == LockKind::LeaseElsewhere
+            || self.now.row.is_some_and(|row| row.expires > now && row.epoch == work.epoch);
+        if unexpired && self.now.fence == Some((work.epoch, holder)) {
             self.open.push(Transaction { holder, work });
             self.open.sort();
             return Ok(());
@@ -259,25 +341,53 @@ impl Database {
         }
     }
 
+    /// The standby takes over; with `lossy` it lacks the last commit. What was begun in a history that is lost is
+    /// not in the one that goes on.
+    pub fn fail_over(&mut self, lossy: bool) {
+        if lossy {
+            self.now = self.before;
+        }
+        self.end_session();
+        self.before = self.now;
+        self.server += 1;
+        self.open.clear();
+        let survived = self.now.fence.map_or(Epoch::ZERO, |(epoch, _)| epoch);
+        self.begun = self.begun.min(Work { epoch: survived, child: u8::MAX });
+    }
+
     /// The holder's session is gone, and nobody is told.
     pub fn end_session(&mut self) {
-        self.row.iter_mut().for_each(|row| row.session = false);
+        self.now.row.iter_mut().for_each(|row| row.session = false);
     }
 
     /// The holder's process is gone, and with it its session; a successor on its host can see that.
     pub fn crash(&mut self, holder: Holder) {
-        if let Some(row) = self.row.as_mut().filter(|row| row.holder == holder) {
+        let kind = self.rules.kind;
+        if let Some(row) = self.now.row.as_mut().filter(|row| row.holder == holder) {
             row.session = false;
-            row.gone = self.kind == LockKind::Session;
+            row.gone = kind == LockKind::Session;
         }
     }
 
     /// Whether the server may end the session for having been silent.
-    pub fn session_is_silent(&self, now: u64) -> bool {
-        self.row.is_some_and(|row| row.session && row.expires < now)
+    pub fn session_is_silent(&self, time: i64) -> bool {
+        let lease = self.rules.lease;
+        self.now.row.is_some_and(|row| row.session && row.heard + lease < time)
     }
 
     pub fn has_session(&self) -> bool {
-        self.kind == LockKind::Session && self.row.is_some_and(|row| row.session)
+        self.rules.kind == LockKind::Session && self.now.row.is_some_and(|row| row.session)
     }
+
+    /// The term whose session is gone, as its holder would be told.
+    pub fn ended_session_of(&self, holder: Holder) -> Option<Epoch> {
+        let row =
+            self.now.row.filter(|row| row.holder == holder && !row.session && !row.released)?;
+        (self.rules.kind == LockKind::Session).then_some(row.epoch)
+    }
+}
+
+/// A unit of the model's clocks is a millisecond.
+pub fn units(units: i64) -> Duration {
+    Duration::from_millis(units.try_into().unwrap_or(0))
 }

@@ -66,3 +66,45 @@ fn earlier_terms_forgotten_with_a_dead_holder_are_found() {
     let setting = Setting { horizon: 2, ..setting };
     finds(Fault::EarlierTermsForgottenWithADeadHolder, properties::GATES, &setting);
 }
+
+#[test]
+fn a_follower_that_trusts_another_server_is_found() {
+    let budget = Budget { failovers: 1, ..NOTHING };
+    finds(Fault::AnotherServerTrusted, properties::GATES, &lease(2, 4, budget));
+}
+
+#[test]
+fn a_winner_that_trusts_another_server_is_found_when_a_session_decides() {
+    let budget = Budget { failovers: 1, ..NOTHING };
+    let setting = session(Takeover::Wait, SessionEnds::WhenSilent, budget);
+    finds(Fault::AnotherServerTrusted, properties::GATES, &setting);
+}
+
+#[test]
+fn a_renewal_that_moves_the_expiry_back_is_found() {
+    let budget = Budget { clock_steps: 2, ..NOTHING };
+    let setting = Setting { steps: vec![-8, 8], ..lease(2, 2, budget) };
+    finds(Fault::RenewalMovesTheExpiryBack, properties::GATES, &setting);
+}
+
+#[test]
+fn a_winner_that_tries_to_begin_for_ever_is_found() {
+    let budget = Budget { fence_cuts: 1, ..NOTHING };
+    finds(Fault::TriesToBeginForEver, properties::WAY_BACK, &lease(2, 3, budget));
+    let budget = Budget { stuck: 1, ..NOTHING };
+    finds(Fault::TriesToBeginForEver, properties::WAY_BACK, &lease(2, 3, budget));
+}
+
+/// Further back than the way to a leader is followed.
+const FAR: i64 = 1_000;
+
+#[test]
+fn an_expiry_that_is_believed_however_far_it_lies_is_found() {
+    let budget = Budget { clock_steps: 1, crashes: 1, ..NOTHING };
+    let setting = Setting { steps: vec![-FAR], ..lease(2, 3, budget) };
+    finds(Fault::ExpiryBelievedHoweverFar, properties::WAY_BACK, &setting);
+    let setting =
+        session(Takeover::Wait, SessionEnds::AtAnyTime, Budget { session_ends: 1, ..budget });
+    let setting = Setting { steps: vec![-FAR], ..setting };
+    finds(Fault::ExpiryBelievedHoweverFar, properties::WAY_BACK, &setting);
+}

@@ -8,6 +8,7 @@
 mod checked;
 mod database;
 mod faults_found;
+mod node;
 mod properties;
 mod simulated;
 mod world;

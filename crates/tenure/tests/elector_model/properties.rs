@@ -21,15 +21,19 @@ pub fn of(setting: &Setting) -> Vec<Property<Setting>> {
         Property::always(WRITES, |_, world: &World| !world.database.stale_write_accepted),
         Property::always(EPOCHS, |_, world: &World| !world.database.epoch_went_back),
         Property::always(RELEASE, |_, world: &World| !world.released_while_working),
-        Property::always(WAY_BACK, |setting, world: &World| world.comes_to_a_leader(setting)),
+        Property::always(WAY_BACK, |setting: &Setting, world: &World| {
+            world.goes_on_within(setting) || world.comes_to_a_leader(setting)
+        }),
         Property::sometimes(LED, |_, world: &World| world.has_leader()),
         Property::sometimes(TAKEN_OVER, |_, world: &World| {
             world.has_leader()
-                && world.database.current(world.now()).is_some_and(|(_, epoch)| epoch.get() > 1)
+                && world.database.current(world.time()).is_some_and(|(_, epoch)| epoch.get() > 1)
         }),
     ];
     if gates_are_exclusive(setting) {
-        properties.push(Property::always(GATES, |_, world: &World| gates_open(world) <= 1));
+        properties.push(Property::always(GATES, |setting: &Setting, world: &World| {
+            acting(setting, world) <= 1
+        }));
     }
     properties
 }
@@ -42,6 +46,6 @@ fn gates_are_exclusive(setting: &Setting) -> bool {
         || setting.session_ends == SessionEnds::WhenSilent
 }
 
-fn gates_open(world: &World) -> usize {
-    (0..world.nodes.len()).filter(|node| world.open_gate(*node).is_some()).count()
+fn acting(setting: &Setting, world: &World) -> usize {
+    (0..world.nodes.len()).filter(|node| world.acting(setting, *node).is_some()).count()
 }

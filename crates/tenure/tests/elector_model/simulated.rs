@@ -9,7 +9,7 @@ use crate::{
     checked::lease,
     database::LockKind,
     properties,
-    world::{Action, Budget, SessionEnds, Setting, World},
+    world::{Action, Acts, Budget, SessionEnds, Setting, World},
 };
 
 const SEED: &str = "TENURE_SIM_SEED";
@@ -25,21 +25,51 @@ fn setting(random: &mut Rng) -> Setting {
         drains: random.u8(..3),
         session_ends: random.u8(..4),
         writes: 40,
+        failovers: random.u8(..3),
+        // One of the nodes stays well.
+        fence_cuts: random.u8(..2),
+        stuck: 0,
+        nudges: random.u8(..4),
+        stalls: random.u8(..2),
+        clock_steps: 0,
     };
     let locks = [LockKind::Lease, LockKind::LeaseElsewhere, LockKind::Session];
-    Setting {
+    let acts = [Acts::Itself, Acts::Delegate, Acts::Child];
+    let setting = Setting {
+        acts: acts[random.usize(..3)],
         lock: locks[random.usize(..3)],
         takeover: if random.bool() { Takeover::Wait } else { Takeover::Immediate },
         session_ends: if random.bool() { SessionEnds::AtAnyTime } else { SessionEnds::WhenSilent },
         ..lease(random.usize(2..6), 40, budget)
+    };
+    match random.u8(..3) {
+        // A clock that is set, and nodes that were all there before.
+        0 => stepped(&setting, random),
+        // Somebody who never comes to an end.
+        1 => Setting { budget: Budget { stuck: 1, fence_cuts: 0, ..budget }, ..setting },
+        _ => setting,
     }
+}
+
+fn stepped(setting: &Setting, random: &mut Rng) -> Setting {
+    let by = random.i64(1..20);
+    let budget = Budget { clock_steps: random.u8(1..5), crashes: 0, ..setting.budget };
+    Setting { steps: vec![by, -by], budget, ..setting.clone() }
 }
 
 /// Time passes seldom enough for messages to be answered, often enough for leases to end.
 fn weight(action: &Action) -> usize {
     match action {
         Action::Tick => 4,
-        Action::Crash(_) | Action::EndSession | Action::ChildDies(_) | Action::Drain(_) => 1,
+        Action::Crash(_)
+        | Action::EndSession
+        | Action::ChildDies(_)
+        | Action::Drain(_)
+        | Action::FailOver { .. }
+        | Action::SetClock(_)
+        | Action::CutFence(_)
+        | Action::GetStuck(_)
+        | Action::Stall(_) => 1,
         Action::GiveUp(..) | Action::DeliverAndKeep(_) => 2,
         _ => 8,
     }
@@ -69,8 +99,10 @@ fn run(seed: u64) -> Result<i64, String> {
         world = setting.next_state(&world, action).unwrap_or(world);
         check(&setting, &world, &trace, |name| name != properties::WAY_BACK)?;
     }
-    check(&setting, &world, &trace, |name| name == properties::WAY_BACK)?;
-    Ok(world.database.current(world.now()).map_or(0, |(_, epoch)| epoch.get()))
+    if !world.comes_to_a_leader(&setting) {
+        return Err(format!("no way to a leader in {setting:?} after {trace:#?}"));
+    }
+    Ok(world.database.current(world.time()).map_or(0, |(_, epoch)| epoch.get()))
 }
 
 fn check(

@@ -1,17 +1,18 @@
 //! Everything around the electors: clocks, network, database, work, and what can go wrong.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use stateright::{Model, Property};
 use tenure::{
-    Backoff, Epoch, Takeover, Timing,
-    elector::{Admits, Command, CommandId, Elector, Event},
+    Backoff, BootInstant, Epoch, Takeover, Timing,
+    elector::{Admits, Command, CommandId, Event},
+    lock::{ClockReading, Reading, Witness},
     timing::TimingBuilder,
 };
-use tenure_database::BootInstant;
 
 use crate::{
-    database::{Database, Holder, LockKind, Request, Transaction, Wish, Work},
+    database::{Database, Holder, LockKind, Request, Rules, Transaction, Wish, Work, units},
+    node::{Charge, Gate, Node, Worker},
     properties,
 };
 
@@ -23,8 +24,11 @@ pub struct Setting {
     pub takeover: Takeover,
     /// When the server may end a session: never, when it was silent for the lease, or at any time.
     pub session_ends: SessionEnds,
+    pub acts: Acts,
+    /// How far the database's clock may be set at once; without any, nodes' clocks run at different rates.
+    pub steps: Vec<i64>,
     /// The last tick of the exploration.
-    pub horizon: u64,
+    pub horizon: i64,
     pub budget: Budget,
     pub fault: Option<Fault>,
 }
@@ -35,8 +39,19 @@ pub enum SessionEnds {
     AtAnyTime,
 }
 
+/// Who acts behind the gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Acts {
+    /// The node itself.
+    Itself,
+    /// Another process of its machine, which is told what the gate may do, late and in order.
+    Delegate,
+    /// A child that asks no gate: a keeper kills it at the deadline, which takes a while.
+    Child,
+}
+
 /// How often each misfortune may strike.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Budget {
     pub give_ups: u8,
     pub doubled: u8,
@@ -45,10 +60,18 @@ pub struct Budget {
     pub drains: u8,
     pub session_ends: u8,
     pub writes: u8,
+    pub clock_steps: u8,
+    pub failovers: u8,
+    /// Nodes that reach the lock and, from then on, never the fence.
+    pub fence_cuts: u8,
+    /// Nodes whose preparation, or whose work, never comes to an end from then on.
+    pub stuck: u8,
+    pub nudges: u8,
+    pub stalls: u8,
 }
 
 /// A mistake put in on purpose, for the checker to find.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
     DeadlineAnchoredAtTheReply,
     WaitCountedFromTheSending,
@@ -56,15 +79,20 @@ pub enum Fault {
     ReleaseBeforeTheWorkStopped,
     ChildRestartedUnderTheSameEpoch,
     EarlierTermsForgottenWithADeadHolder,
+    AnotherServerTrusted,
+    RenewalMovesTheExpiryBack,
+    TriesToBeginForEver,
+    ExpiryBelievedHoweverFar,
 }
 
-/// One tick is four units of the database's clock; a node's clock counts three, four or five.
-const UNITS: u64 = 4;
-const LEASE: u64 = 8;
+/// One tick is four units of true time; a node's clock counts three, four or five.
+const UNITS: i64 = 4;
+const LEASE: i64 = 8;
+/// How long a keeper takes to kill.
+const KILLING: i64 = 1;
 
 impl Setting {
     pub fn timing(&self) -> Timing {
-        let units = Duration::from_nanos;
         let pause = Backoff { min: units(UNITS), max: units(UNITS), cap: units(UNITS) };
         let builder: TimingBuilder = match self.lock {
             LockKind::Lease | LockKind::LeaseElsewhere => {
@@ -72,6 +100,10 @@ impl Setting {
             }
             // The gate is trusted for the late threshold; the margin comes on top.
             LockKind::Session => Timing::heartbeat(units(3), units(6)),
+        };
+        let begin_within = match self.has(Fault::TriesToBeginForEver) {
+            true => units(i64::from(u32::MAX)),
+            false => units(LEASE),
         };
         builder
             .margin(units(2))
@@ -82,20 +114,23 @@ impl Setting {
             .drain_grace(units(8))
             .drain_cooldown(units(8))
             .hold_down(units(UNITS))
+            .raise_within(begin_within)
+            .prepare_within(begin_within)
             .build()
             .unwrap()
     }
 
-    fn has(&self, fault: Fault) -> bool {
+    pub fn has(&self, fault: Fault) -> bool {
         self.fault == Some(fault)
     }
 
     pub fn start(&self) -> World {
-        let unconditional = self.has(Fault::UnconditionalRaise);
-        let forgetful = self.has(Fault::EarlierTermsForgottenWithADeadHolder);
+        let rules = Rules { kind: self.lock, lease: LEASE, takeover: self.takeover };
         World {
             tick: 0,
-            database: Database::new(self.lock, LEASE, self.takeover, unconditional, forgetful),
+            // A margin that is wholly used up by clocks leaves no time to kill.
+            drifts: self.steps.is_empty() && self.acts != Acts::Child,
+            database: Database::new(rules, self.fault),
             nodes: (0..self.nodes).map(|_| Node::starting(self, 0)).collect(),
             requests: Vec::new(),
             replies: Vec::new(),
@@ -103,11 +138,17 @@ impl Setting {
             released_while_working: false,
         }
     }
+
+    /// Whether what answers say of their server can make a difference.
+    fn is_witnessed(&self) -> bool {
+        self.budget.clock_steps > 0 || self.budget.failovers > 0
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World {
-    pub tick: u64,
+    pub tick: i64,
+    drifts: bool,
     pub database: Database,
     pub nodes: Vec<Node>,
     requests: Vec<Request>,
@@ -116,37 +157,14 @@ pub struct World {
     pub released_while_working: bool,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Node {
-    start: u8,
-    elector: Elector,
-    wake_at: Option<BootInstant>,
-    gate: Option<Gate>,
-    /// Commands whose answer has neither come nor been given up.
-    waiting: Vec<CommandId>,
-    preparing: Option<Epoch>,
-    stopping: Option<Epoch>,
-    worker: Option<Worker>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Gate {
-    epoch: Epoch,
-    until: BootInstant,
-    admits: Admits,
-}
-
-/// Work between two checks of the gate, or between the check and the act.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Worker {
-    work: Work,
-    checked: bool,
-}
-
+/// An answer on its way, with what the server said of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reply {
     to: Holder,
     event: Event,
+    asked: BootInstant,
+    server: u8,
+    server_clock: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,9 +172,14 @@ pub enum Action {
     Tick,
     Wake(usize),
     Apply(Request),
+    /// What was waited for inside the server, and is proven only now.
+    ApplyAfterAWait(Request),
     Deliver(Reply),
     DeliverAndKeep(Reply),
     GiveUp(usize, CommandId),
+    /// What cannot arrive is given up in the end.
+    Lose(Request),
+    Obey(usize),
     Prepared(usize),
     WorkStops(usize),
     Check(usize),
@@ -167,47 +190,55 @@ pub enum Action {
     Drain(usize),
     UndoDrain(usize),
     EndSession,
-}
-
-impl Node {
-    fn starting(setting: &Setting, start: u8) -> Self {
-        Self {
-            start,
-            elector: Elector::new(setting.timing()),
-            wake_at: Some(BootInstant::default()),
-            gate: None,
-            waiting: Vec::new(),
-            preparing: None,
-            stopping: None,
-            worker: None,
-        }
-    }
+    TellOfSession(usize),
+    Nudge(usize),
+    Stall(usize),
+    SetClock(i64),
+    FailOver {
+        lossy: bool,
+    },
+    CutFence(usize),
+    GetStuck(usize),
 }
 
 impl World {
-    /// The database's clock.
-    pub fn now(&self) -> u64 {
+    /// True time, in units.
+    pub fn time(&self) -> i64 {
         self.tick * UNITS
     }
 
-    /// A node's own clock: slow, exact or fast.
+    /// A node's own clock: slow, fast or exact.
     fn clock(&self, node: usize) -> BootInstant {
-        BootInstant::from_nanos(self.tick * [3, 5, 4][node % 3])
+        let rate = if self.drifts { [3, 5, 4][node % 3] } else { UNITS };
+        BootInstant::default() + units(self.tick * rate)
     }
 
     fn holder(&self, node: usize) -> Holder {
         Holder { node, start: self.nodes[node].start }
     }
 
+    /// The term for which something of this node acts, or may begin to, at this moment.
+    pub fn acting(&self, setting: &Setting, at: usize) -> Option<Epoch> {
+        let node = &self.nodes[at];
+        match setting.acts {
+            Acts::Itself | Acts::Delegate => self.open_gate(at),
+            Acts::Child => {
+                let worker = node.worker?;
+                let killed = node.kept_until? + units(KILLING);
+                (self.clock(at) < killed).then_some(worker.work.epoch)
+            }
+        }
+    }
+
     /// The term for which this node would let work begin or go on at this moment.
-    pub fn open_gate(&self, node: usize) -> Option<Epoch> {
+    fn open_gate(&self, node: usize) -> Option<Epoch> {
         let gate = self.nodes[node].gate?;
         (self.clock(node) < gate.until).then_some(gate.epoch)
     }
 
     /// A node whose gate admits new work in the term that the lock proves.
     pub fn has_leader(&self) -> bool {
-        let current = self.database.current(self.now());
+        let current = self.database.current(self.time());
         (0..self.nodes.len()).any(|node| {
             let admits = self.nodes[node].gate.is_some_and(|gate| gate.admits == Admits::NewWork);
             admits
@@ -227,8 +258,8 @@ impl World {
 
     fn carry_out(&mut self, setting: &Setting, node: usize, command: Command) {
         match command {
-            Command::Acquire { command, floor } => {
-                self.send(node, command, Wish::Acquire { floor });
+            Command::Acquire { command, floor, overdue } => {
+                self.send(node, command, Wish::Acquire { floor, overdue });
             }
             Command::Renew { command, epoch } => self.send(node, command, Wish::Renew { epoch }),
             Command::Release { command, epoch } => {
@@ -242,9 +273,9 @@ impl World {
             }
             Command::Prepare { epoch } => self.nodes[node].preparing = Some(epoch),
             Command::OpenGate { epoch, until, admits } => {
-                self.open(node, Gate { epoch, until, admits });
+                self.charge(setting, node, Charge::Act(Gate { epoch, until, admits }));
             }
-            Command::CloseGate { .. } => self.nodes[node].gate = None,
+            Command::CloseGate { epoch, .. } => self.charge(setting, node, Charge::Shut(epoch)),
             Command::StopWork { epoch } => {
                 self.nodes[node].preparing = None;
                 self.nodes[node].stopping = Some(epoch);
@@ -257,11 +288,29 @@ impl World {
         }
     }
 
-    fn open(&mut self, node: usize, gate: Gate) {
-        self.nodes[node].gate = Some(gate);
-        let working = self.nodes[node].worker.is_some_and(|worker| worker.work.epoch == gate.epoch);
-        if gate.admits == Admits::NewWork && !working {
-            self.start_child(node, Work { epoch: gate.epoch, child: 0 });
+    /// What the gate may do, at once or over the way to a delegate.
+    fn charge(&mut self, setting: &Setting, node: usize, charge: Charge) {
+        match setting.acts {
+            Acts::Delegate => self.nodes[node].charges.push_back(charge),
+            Acts::Itself | Acts::Child => self.obey(setting, node, charge),
+        }
+    }
+
+    fn obey(&mut self, setting: &Setting, node: usize, charge: Charge) {
+        match charge {
+            Charge::Act(gate) if gate.epoch <= self.nodes[node].over => {}
+            Charge::Act(gate) => {
+                self.nodes[node].gate = Some(gate);
+                if setting.acts == Acts::Child {
+                    self.nodes[node].kept_until = Some(gate.until);
+                }
+                let work = Work { epoch: gate.epoch, child: 0 };
+                let working = self.nodes[node].worker.is_some_and(|w| w.work.epoch == gate.epoch);
+                if gate.admits == Admits::NewWork && !working {
+                    self.start_child(node, work);
+                }
+            }
+            Charge::Shut(epoch) => self.nodes[node].shut(epoch),
         }
     }
 
@@ -281,6 +330,17 @@ impl World {
         self.requests.sort();
     }
 
+    fn apply(&mut self, setting: &Setting, request: Request, proven: Request) {
+        self.requests.retain(|waiting| *waiting != request);
+        let event = self.database.apply(self.time(), proven);
+        let (server, server_clock) = match setting.is_witnessed() {
+            true => (self.database.server, self.database.clock(self.time())),
+            false => (0, 0),
+        };
+        let (to, asked) = (proven.from, proven.sent_at);
+        self.answer(Reply { to, event, asked, server, server_clock });
+    }
+
     /// Keeps a reply that can still make a difference: one that is waited for, or a late grant.
     fn answer(&mut self, reply: Reply) {
         let node = &self.nodes[reply.to.node];
@@ -294,7 +354,7 @@ impl World {
     }
 
     fn deliver(&mut self, setting: &Setting, reply: Reply) {
-        let Reply { to, mut event } = reply;
+        let Reply { to, mut event, .. } = reply;
         if self.nodes[to.node].start != to.start {
             return;
         }
@@ -311,14 +371,55 @@ impl World {
         }
         let answered = answered(&event);
         self.nodes[to.node].waiting.retain(|command| Some(*command) != answered);
+        if setting.is_witnessed() {
+            self.witness(setting, &reply, &mut event);
+        }
         self.tell(setting, to.node, event);
+    }
+
+    /// What the driver makes of what a server says of itself.
+    fn witness(&mut self, setting: &Setting, reply: &Reply, event: &mut Event) {
+        let at = reply.to.node;
+        let answered = self.clock(at);
+        let node = &mut self.nodes[at];
+        // Neither the fence nor a release says anything of its server.
+        let says_nothing = matches!(
+            event,
+            Event::FenceRaised { .. } | Event::FenceRefused { .. } | Event::Released { .. }
+        );
+        if says_nothing {
+            return;
+        }
+        // Who has had to wait for its first answer does not know much.
+        node.has_read |= answered.since(reply.asked) <= setting.timing().call_timeout();
+        // Long after 1970, so that a clock that is set back stays there.
+        let server = units(1_000_000 + reply.server_clock);
+        let clock = ClockReading { server, asked: reply.asked, answered };
+        let server = Some(Arc::from(reply.server.to_string()));
+        let reading = Reading { server, clock: Some(clock), shown: None };
+        let mut judged = *event;
+        let signs = node.witness.judge(reading, &mut judged);
+        if !setting.has(Fault::RenewalMovesTheExpiryBack) {
+            *event = judged;
+        }
+        let holding = node.elector.holding();
+        if signs.clock_jumped {
+            self.tell(setting, at, Event::ClockJumped);
+        }
+        if let (true, Some(epoch)) = (signs.server_changed, holding) {
+            self.tell(setting, at, Event::ServerChanged { epoch });
+        }
     }
 
     fn act(&mut self, setting: &Setting, node: usize) {
         let Some(worker) = &mut self.nodes[node].worker else { return };
         worker.checked = false;
         let work = worker.work;
-        if let Err(refused) = self.database.begin(self.now(), self.holder(node), work) {
+        if let Err(refused) = self.database.begin(self.time(), self.holder(node), work) {
+            if setting.acts == Acts::Delegate {
+                // Whatever the principal still believes: this term is over.
+                self.nodes[node].end(work.epoch);
+            }
             self.tell(setting, node, refused);
         }
     }
@@ -330,6 +431,9 @@ impl World {
             self.start_child(node, Work { child: work.child + 1, ..work });
         } else {
             self.nodes[node].stopping = None;
+            if setting.acts == Acts::Delegate {
+                self.nodes[node].end(work.epoch);
+            }
             self.tell(setting, node, Event::Stopped { epoch: work.epoch });
         }
     }
@@ -340,17 +444,23 @@ impl World {
         self.budget.crashes -= 1;
     }
 
-    /// Everything that is under way goes well from here on; returns whether somebody leads in time.
+    /// Whether something that goes well leads from here to another state within the horizon. If there is no way to a
+    /// leader from here, there is none from there either: so only the last of them need be asked.
+    pub fn goes_on_within(&self, setting: &Setting) -> bool {
+        self.tick < setting.horizon || self.benign_actions().next().is_some()
+    }
+
+    /// No further misfortune strikes from here on, and those that last go on; whether somebody leads in time.
     pub fn comes_to_a_leader(&self, setting: &Setting) -> bool {
         let mut world = self.clone();
-        world.budget.writes = 0;
+        world.budget = Budget::default();
         for _ in 0..40 {
             world.settle_down(setting);
             if world.has_leader() {
                 return true;
             }
             world.tick += 1;
-            if world.database.session_is_silent(world.now()) {
+            if world.database.session_is_silent(world.time()) {
                 world.database.end_session();
             }
         }
@@ -366,20 +476,31 @@ impl World {
 
     fn benign_actions(&self) -> impl Iterator<Item = Action> {
         let commits = self.database.open.iter().map(|open| Action::Commit(*open));
-        let requests = self.requests.iter().map(|request| Action::Apply(*request));
+        let requests = self.requests.iter().map(|request| match self.never_arrives(request) {
+            true => Action::Lose(*request),
+            false => Action::Apply(*request),
+        });
         let replies = self.replies.iter().map(|reply| Action::Deliver(*reply));
         let nodes = (0..self.nodes.len()).flat_map(|node| self.own_actions(node));
         commits.chain(requests).chain(replies).chain(nodes)
+    }
+
+    fn never_arrives(&self, request: &Request) -> bool {
+        let cut = self.nodes[request.from.node].fence_is_cut;
+        cut && matches!(request.what, Wish::Raise { .. })
     }
 
     /// What a node does by itself when nothing goes wrong.
     fn own_actions(&self, at: usize) -> impl Iterator<Item = Action> {
         let node = &self.nodes[at];
         let wakes = node.wake_at.is_some_and(|wake_at| wake_at <= self.clock(at));
+        // A delegate hears everything in order.
+        let ends = !node.is_stuck && node.charges.is_empty();
         [
+            (!node.charges.is_empty()).then_some(Action::Obey(at)),
             wakes.then_some(Action::Wake(at)),
-            node.preparing.map(|_| Action::Prepared(at)),
-            node.stopping.map(|_| Action::WorkStops(at)),
+            node.preparing.filter(|_| ends).map(|_| Action::Prepared(at)),
+            node.stopping.filter(|_| ends).map(|_| Action::WorkStops(at)),
         ]
         .into_iter()
         .flatten()
@@ -391,23 +512,52 @@ impl World {
             actions.extend(node.waiting.iter().map(|command| Action::GiveUp(at, *command)));
         }
         if let Some(worker) = node.worker {
+            let checks =
+                setting.acts == Acts::Child || self.open_gate(at) == Some(worker.work.epoch);
             if worker.checked {
                 actions.push(Action::Act(at));
-            } else if budget.writes > 0 && self.open_gate(at) == Some(worker.work.epoch) {
+            } else if budget.writes > 0 && checks {
                 actions.push(Action::Check(at));
             }
             if budget.child_deaths > 0 {
                 actions.push(Action::ChildDies(at));
             }
+            if budget.stalls > 0 {
+                actions.push(Action::Stall(at));
+            }
         }
-        if budget.crashes > 0 {
-            actions.push(Action::Crash(at));
+        let strikes = [
+            (budget.crashes > 0, Action::Crash(at)),
+            (budget.drains > 0 && node.gate.is_some(), Action::Drain(at)),
+            (setting.budget.drains > 0 && node.elector.is_at_rest(), Action::UndoDrain(at)),
+            (budget.nudges > 0, Action::Nudge(at)),
+            (budget.fence_cuts > 0, Action::CutFence(at)),
+            (budget.stuck > 0, Action::GetStuck(at)),
+            (self.may_be_told(at), Action::TellOfSession(at)),
+        ];
+        actions.extend(strikes.into_iter().filter(|(may, _)| *may).map(|(_, action)| action));
+    }
+
+    /// Its session is gone, and the news is on its way.
+    fn may_be_told(&self, at: usize) -> bool {
+        let held = self.nodes[at].elector.holding();
+        held.is_some() && held == self.database.ended_session_of(self.holder(at))
+    }
+
+    fn disasters(&self, setting: &Setting, actions: &mut Vec<Action>) {
+        // Whoever has never read the clock cannot know that it was set.
+        if self.budget.clock_steps > 0 && self.nodes.iter().all(|node| node.has_read) {
+            actions.extend(setting.steps.iter().map(|by| Action::SetClock(*by)));
         }
-        if budget.drains > 0 && node.gate.is_some() {
-            actions.push(Action::Drain(at));
+        if self.budget.failovers > 0 {
+            actions.extend([true, false].map(|lossy| Action::FailOver { lossy }));
         }
-        if node.elector.is_at_rest() && setting.budget.drains > 0 {
-            actions.push(Action::UndoDrain(at));
+        let may_end = match setting.session_ends {
+            SessionEnds::AtAnyTime => self.database.has_session(),
+            SessionEnds::WhenSilent => self.database.session_is_silent(self.time()),
+        };
+        if may_end && self.database.has_session() && self.budget.session_ends > 0 {
+            actions.push(Action::EndSession);
         }
     }
 
@@ -415,10 +565,10 @@ impl World {
         match action {
             Action::Tick => self.tick += 1,
             Action::Wake(node) => self.tell(setting, node, Event::Woke),
-            Action::Apply(request) => {
-                self.requests.retain(|waiting| *waiting != request);
-                let event = self.database.apply(self.now(), request);
-                self.answer(Reply { to: request.from, event });
+            Action::Apply(request) => self.apply(setting, request, request),
+            Action::ApplyAfterAWait(request) => {
+                let sent_at = self.clock(request.from.node);
+                self.apply(setting, request, Request { sent_at, ..request });
             }
             Action::Deliver(reply) => {
                 self.replies.retain(|waiting| *waiting != reply);
@@ -430,8 +580,18 @@ impl World {
             }
             Action::GiveUp(node, command) => {
                 self.budget.give_ups = self.budget.give_ups.saturating_sub(1);
-                self.nodes[node].waiting.retain(|waiting| *waiting != command);
-                self.tell(setting, node, Event::Unknown { command });
+                self.give_up(setting, node, command);
+            }
+            Action::Lose(request) => {
+                self.requests.retain(|waiting| *waiting != request);
+                if request.from == self.holder(request.from.node) {
+                    self.give_up(setting, request.from.node, request.command);
+                }
+            }
+            Action::Obey(node) => {
+                if let Some(charge) = self.nodes[node].charges.pop_front() {
+                    self.obey(setting, node, charge);
+                }
             }
             Action::Prepared(node) => {
                 if let Some(epoch) = self.nodes[node].preparing.take() {
@@ -441,6 +601,9 @@ impl World {
             Action::WorkStops(node) => {
                 self.nodes[node].worker = None;
                 if let Some(epoch) = self.nodes[node].stopping.take() {
+                    if setting.acts == Acts::Delegate {
+                        self.nodes[node].end(epoch);
+                    }
                     self.tell(setting, node, Event::Stopped { epoch });
                 }
             }
@@ -461,7 +624,43 @@ impl World {
                 self.budget.session_ends -= 1;
                 self.database.end_session();
             }
+            Action::TellOfSession(node) => {
+                if let Some(epoch) = self.nodes[node].elector.holding() {
+                    self.tell(setting, node, Event::SessionEnded { epoch });
+                }
+            }
+            Action::Nudge(node) => {
+                self.budget.nudges -= 1;
+                self.tell(setting, node, Event::Nudged);
+            }
+            Action::Stall(node) => {
+                self.budget.stalls -= 1;
+                if let Some(Worker { work, .. }) = self.nodes[node].worker {
+                    self.tell(setting, node, Event::Stalled { epoch: work.epoch });
+                }
+            }
+            Action::SetClock(by) => {
+                self.budget.clock_steps -= 1;
+                self.database.set_clock(by);
+            }
+            Action::FailOver { lossy } => {
+                self.budget.failovers -= 1;
+                self.database.fail_over(lossy);
+            }
+            Action::CutFence(node) => {
+                self.budget.fence_cuts -= 1;
+                self.nodes[node].fence_is_cut = true;
+            }
+            Action::GetStuck(node) => {
+                self.budget.stuck -= 1;
+                self.nodes[node].is_stuck = true;
+            }
         }
+    }
+
+    fn give_up(&mut self, setting: &Setting, node: usize, command: CommandId) {
+        self.nodes[node].waiting.retain(|waiting| *waiting != command);
+        self.tell(setting, node, Event::Unknown { command });
     }
 }
 
@@ -487,13 +686,14 @@ impl Model for Setting {
         for node in 0..self.nodes {
             world.misfortunes(self, node, actions);
         }
-        let may_end = match self.session_ends {
-            SessionEnds::AtAnyTime => world.database.has_session(),
-            SessionEnds::WhenSilent => world.database.session_is_silent(world.now()),
-        };
-        if may_end && world.database.has_session() && world.budget.session_ends > 0 {
-            actions.push(Action::EndSession);
+        if self.lock == LockKind::Session {
+            let now = |request: &Request| world.clock(request.from.node);
+            let waited = world.requests.iter().filter(|request| {
+                matches!(request.what, Wish::Acquire { .. }) && request.sent_at < now(request)
+            });
+            actions.extend(waited.map(|request| Action::ApplyAfterAWait(*request)));
         }
+        world.disasters(self, actions);
     }
 
     fn next_state(&self, world: &World, action: Action) -> Option<World> {
@@ -517,4 +717,9 @@ fn answered(event: &Event) -> Option<CommandId> {
         | Event::Observed { command, .. } => Some(*command),
         _ => None,
     }
+}
+
+/// A witness that has read nothing yet.
+pub fn witness(setting: &Setting) -> Witness {
+    Witness::new(setting.timing().margin())
 }
