@@ -84,12 +84,14 @@ impl Leader {
 #[async_trait]
 impl Work for Leader {
     async fn prepare(&self, term: &Term) -> Result<(), WorkError> {
-        Ok(self.store.take_over(term, &self.takeover).await?)
+        self.store.take_over(term, &self.takeover).await?;
+        self.desk.open(term.epoch());
+        Ok(())
     }
 
     async fn lead(&self, tenure: Tenure) {
         let Some(election) = self.election.get() else { return };
-        let requests = self.desk.open(tenure.term.epoch());
+        let Some(requests) = self.desk.handed_in(tenure.term.epoch()) else { return };
         let clerk = Clerk::new(
             Arc::clone(&self.store),
             election.clone(),
@@ -104,6 +106,7 @@ impl Work for Leader {
     }
 
     async fn ended(&self, _: &Term) {
+        self.desk.close();
         self.store.rehearse().await;
     }
 }

@@ -6,7 +6,7 @@ use tenure_testkit::{
     proxy::{Direction, Proxy},
 };
 
-use crate::scene::{Cluster, SOON};
+use crate::scene::{Answer, Cluster, SOON};
 
 on_both! {
     a_lease_whose_answer_died_with_its_leader_is_taken_back_when_its_agent_comes_again
@@ -60,14 +60,36 @@ async fn count(cluster: &Cluster, asked: &str) -> i64 {
     client.query_one(asked, &[]).await.unwrap().get(0)
 }
 
+/// Sends a request whose change is written, and whose answers are held back from then on.
+async fn unanswered(
+    cluster: &Cluster,
+    proxy: &Proxy,
+    request: impl Future<Output = Answer>,
+) -> Answer {
+    let postgres = cluster.postgres.as_ref().unwrap();
+    let (blocker, watcher) = (postgres.connect().await.unwrap(), postgres.connect().await.unwrap());
+    // Whoever writes jobs waits here, with its fence passed and everything sent.
+    blocker.batch_execute("BEGIN; SELECT FROM tenure_job_changes FOR UPDATE").await.unwrap();
+    let hold = async {
+        eventually_true("the change waits", SOON, async || {
+            let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+            watcher.query_one(waiting, &[]).await.unwrap().get::<_, i64>(0) == 1
+        })
+        .await;
+        proxy.hold(Direction::ToClient);
+        blocker.batch_execute("COMMIT").await.unwrap();
+    };
+    futures_util::join!(request, hold).0
+}
+
 #[tokio::test]
 async fn a_job_whose_confirmation_was_lost_is_leased_all_the_same() {
     let cluster = &mut Cluster::on_postgres().await;
     let proxy = behind_a_proxy(cluster).await;
     let at = cluster.controllers(1).await;
     cluster.submit(at, "before", "echo", json!(1)).await.done();
-    proxy.hold(Direction::ToClient);
-    let unanswered = cluster.submit(at, "job", "echo", json!(1)).await;
+    let submit = cluster.submit(at, "job", "echo", json!(1));
+    let unanswered = unanswered(cluster, &proxy, submit).await;
     assert_eq!(unanswered.error(), (503, "UNAVAILABLE".to_owned()), "{unanswered:?}");
     assert_eq!(count(cluster, "SELECT count(*) FROM tenure_jobs WHERE job_id = 'job'").await, 1);
     proxy.pass();
@@ -90,8 +112,8 @@ async fn a_lease_that_no_agent_was_told_of_is_taken_back_at_once() {
     let proxy = behind_a_proxy(cluster).await;
     let at = cluster.controllers(1).await;
     cluster.submit(at, "job", "echo", json!(1)).await.done();
-    proxy.hold(Direction::ToClient);
-    let unanswered = cluster.post(at, "/v1/leases", json!({"agent": "me"})).await;
+    let lease = cluster.post(at, "/v1/leases", json!({"agent": "me"}));
+    let unanswered = unanswered(cluster, &proxy, lease).await;
     assert_eq!(unanswered.error(), (503, "UNAVAILABLE".to_owned()), "{unanswered:?}");
     assert_eq!(count(cluster, "SELECT count(*) FROM tenure_jobs WHERE leased_by = 'me'").await, 1);
     proxy.pass();

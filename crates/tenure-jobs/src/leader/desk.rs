@@ -70,16 +70,18 @@ pub enum Refusal {
     Crowded,
 }
 
-/// Where requests are handed in; open while this node leads.
+/// Where requests are handed in; open from when this node is ready to lead: whoever sees it lead is served.
 #[derive(Clone, Debug, Default)]
 pub struct Desk {
     open: Arc<Mutex<Option<Open>>>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Open {
     epoch: Epoch,
     requests: mpsc::Sender<Request>,
+    /// Until the clerk comes for it.
+    handed_in: Option<mpsc::Receiver<Request>>,
 }
 
 impl Desk {
@@ -128,10 +130,15 @@ impl Desk {
         replied.await.unwrap_or(Err(Refusal::Unavailable))
     }
 
-    pub(super) fn open(&self, epoch: Epoch) -> mpsc::Receiver<Request> {
+    pub(super) fn open(&self, epoch: Epoch) {
         let (requests, handed_in) = mpsc::channel(ROOM);
-        *self.current() = Some(Open { epoch, requests });
-        handed_in
+        *self.current() = Some(Open { epoch, requests, handed_in: Some(handed_in) });
+    }
+
+    /// What is handed in in this term, for its clerk.
+    pub(super) fn handed_in(&self, epoch: Epoch) -> Option<mpsc::Receiver<Request>> {
+        let mut current = self.current();
+        current.as_mut().filter(|open| open.epoch == epoch)?.handed_in.take()
     }
 
     pub(super) fn close(&self) {
