@@ -83,6 +83,12 @@ impl Observer {
         event!(warn, self, epoch, { reason = reason.as_str(), }, "leader_could_not_begin");
     }
 
+    /// Another server answers, or another history of the same one: a failover or a restore, which may have lost
+    /// what was committed last.
+    pub(crate) fn server_changed(&self, server: &str) {
+        event!(warn, self, Epoch::ZERO, { server, }, "leader_server_changed");
+    }
+
     /// The winner waits until no gate of an earlier term can be open.
     pub(crate) fn settles(&self, epoch: Epoch, wait: Duration) {
         let wait_ms = wait.as_millis() as u64;

@@ -236,7 +236,11 @@ impl Driver {
                 false
             });
         }
+        let server = reading.server.clone();
         let signs = self.witness.judge(reading, &mut event);
+        if signs.server_changed {
+            self.observer.server_changed(server.as_deref().unwrap_or_default());
+        }
         if signs.clock_jumped {
             self.step(Event::ClockJumped);
         }
