@@ -186,6 +186,17 @@ impl Postgres {
         Ok(())
     }
 
+    /// Makes a standby receive nothing more; what it has stays, and may be promoted.
+    pub async fn stop_streaming(&self) -> Result<()> {
+        let session = self.connect().await?;
+        session.batch_execute("alter system set primary_conninfo = ''").await?;
+        session.batch_execute("select pg_reload_conf()").await?;
+        while !session.query("select from pg_stat_wal_receiver", &[]).await?.is_empty() {
+            sleep(Duration::from_millis(5)).await;
+        }
+        Ok(())
+    }
+
     /// The process to pause or to kill.
     ///
     /// # Panics
