@@ -34,9 +34,15 @@ impl Haproxy {
         Ok(Self { _server: server, port })
     }
 
+    /// The port where it listens.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port.number()
+    }
+
     /// Where it listens.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.port.number())
+        format!("http://127.0.0.1:{}", self.port())
     }
 }

@@ -7,6 +7,7 @@ pub mod eventually;
 pub mod fuzz;
 pub mod haproxy;
 pub mod node;
+pub mod patroni;
 mod pause;
 pub mod pgbouncer;
 pub mod postgres;

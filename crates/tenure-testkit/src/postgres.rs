@@ -22,7 +22,7 @@ use tokio_postgres::{Client, NoTls};
 use crate::server::{Folder, Launch, Port, Server, run};
 use clock::SettableClock;
 use configuration::configuration;
-use installation::Installation;
+pub(crate) use installation::Installation;
 
 const DATA: &str = "data";
 const SUPERUSER: &str = "postgres";

@@ -112,7 +112,8 @@ impl Server {
         self.launch.program.display().to_string()
     }
 
-    fn log(&self) -> String {
+    /// Whatever it has printed so far.
+    pub fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join(LOG)).unwrap_or_else(|error| error.to_string())
     }
 }

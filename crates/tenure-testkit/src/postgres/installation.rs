@@ -16,7 +16,7 @@ const TOOLS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools");
 
 /// The folder of Postgres's programs.
 #[derive(Clone)]
-pub(super) struct Installation {
+pub(crate) struct Installation {
     programs: PathBuf,
 }
 
@@ -43,6 +43,11 @@ impl Installation {
             "Postgres {version} is not installed (./test installs it)"
         );
         Ok(Self { programs: readable_by_all(&tool)?.join("bin") })
+    }
+
+    /// The folder.
+    pub fn programs(&self) -> &Path {
+        &self.programs
     }
 
     pub fn program(&self, name: &str) -> PathBuf {
