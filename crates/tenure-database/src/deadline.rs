@@ -21,6 +21,12 @@ impl Deadline {
         Self { within, at: tokio::time::Instant::now() + within }
     }
 
+    /// Sleeps for one part of the time that is left, where it is cut into this many.
+    pub(crate) fn share(&self, parts: usize) -> tokio::time::Sleep {
+        let left = self.at.saturating_duration_since(tokio::time::Instant::now());
+        tokio::time::sleep(left / u32::try_from(parts.max(1)).unwrap_or(u32::MAX))
+    }
+
     /// Runs a call that must have answered by then.
     ///
     /// Own what the call uses, so that giving up drops it: see [`crate::postgres::Line`].

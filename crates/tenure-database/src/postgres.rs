@@ -1,5 +1,6 @@
 //! Postgres: a URL, sessions over TLS, and the way a call uses one.
 
+mod hosts;
 mod listener;
 mod moment;
 mod pooler;

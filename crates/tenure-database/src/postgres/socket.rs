@@ -1,7 +1,7 @@
 //! A session whose socket can be duplicated: while anybody has a duplicate open, the server keeps the
 //! session, and whatever it holds.
 //!
-//! The driver keeps its sockets to itself, so this connects by itself: the places of the URL in order.
+//! The driver keeps its sockets to itself, so this connects by itself.
 
 use std::{
     io,
@@ -14,17 +14,11 @@ use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, UnixStream, lookup_host},
 };
-use tokio_postgres::{
-    Config,
-    config::{Host, TargetSessionAttrs},
-    tls::MakeTlsConnect,
-};
+use tokio_postgres::{Config, config::Host, tls::MakeTlsConnect};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{PostgresUrl, Session};
+use super::{PostgresUrl, Session, hosts::Place};
 use crate::{DatabaseError, Deadline};
-
-const DEFAULT_PORT: u16 = 5432;
 
 impl PostgresUrl {
     /// Opens a session, and gives a duplicate of its socket.
@@ -32,40 +26,22 @@ impl PostgresUrl {
         &self,
         deadline: Deadline,
     ) -> Result<(Session, OwnedFd), DatabaseError> {
-        deadline.run(self.first_that_answers()).await
+        deadline.run(self.first_that_answers(deadline)).await
     }
 
-    async fn first_that_answers(&self) -> Result<(Session, OwnedFd), DatabaseError> {
-        let mut last = self.unreachable(io::Error::other("the URL names no host"));
-        for (at, host) in self.config().get_hosts().iter().enumerate() {
-            let port = of_host(self.config().get_ports(), at).unwrap_or(DEFAULT_PORT);
-            let address = of_host(self.config().get_hostaddrs(), at);
-            match self.connect_to(host, address, port).await {
-                Ok((session, _)) if self.avoids(&session).await? => {
-                    last = self.unreachable(io::Error::other("only standbys answered"));
-                }
-                Ok(connected) => return Ok(connected),
-                Err(error) => last = error,
-            }
-        }
-        Err(last)
-    }
-
-    async fn connect_to(
+    pub(super) async fn connect_to(
         &self,
-        host: &Host,
-        address: Option<IpAddr>,
-        port: u16,
+        place: &Place,
     ) -> Result<(Session, OwnedFd), DatabaseError> {
-        match host {
+        match &place.host {
             Host::Unix(folder) => {
-                let path = folder.join(format!(".s.PGSQL.{port}"));
+                let path = folder.join(format!(".s.PGSQL.{}", place.port));
                 let stream = self.reached(UnixStream::connect(&path).await)?;
                 self.begin(stream, "").await
             }
             Host::Tcp(name) => {
-                let stream = self.reached(dial(name, address, port, self.config()).await)?;
-                self.begin(stream, name).await
+                let dialled = dial(name, place.address, place.port, self.config()).await;
+                self.begin(self.reached(dialled)?, name).await
             }
         }
     }
@@ -83,30 +59,16 @@ impl PostgresUrl {
         Ok((Session::driving(client, connection), socket))
     }
 
-    /// Whether the URL asks for a server that takes writes, and this one does not.
-    async fn avoids(&self, session: &Session) -> Result<bool, DatabaseError> {
-        if self.config().get_target_session_attrs() != TargetSessionAttrs::ReadWrite {
-            return Ok(false);
-        }
-        let answer = session.query_typed_one("SHOW transaction_read_only", &[]).await?;
-        Ok(answer.get::<_, &str>(0) == "on")
-    }
-
     fn reached<T>(&self, result: io::Result<T>) -> Result<T, DatabaseError> {
         result.map_err(|error| self.unreachable(error))
     }
 
-    fn unreachable(
+    pub(super) fn unreachable(
         &self,
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> DatabaseError {
         DatabaseError::Connect { to: self.to_string(), source: source.into() }
     }
-}
-
-/// What was given for this host; what was given once is for all of them.
-fn of_host<T: Copy>(given: &[T], at: usize) -> Option<T> {
-    given.get(at).or(given.first().filter(|_| given.len() == 1)).copied()
 }
 
 async fn dial(

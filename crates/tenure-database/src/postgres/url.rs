@@ -2,13 +2,10 @@
 
 use std::{fmt, str::FromStr, sync::Arc, time::Duration};
 
-use tokio_postgres::{
-    Config,
-    config::{Host, SslMode},
-};
+use tokio_postgres::{Config, config::SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::{Session, tls};
+use super::{Session, hosts::places, tls};
 use crate::{DatabaseError, Deadline, UrlError};
 
 /// A Postgres server, database and role; printed without the password.
@@ -38,11 +35,11 @@ impl FromStr for PostgresUrl {
 
 impl PostgresUrl {
     /// Opens a session, and drives it in the background until it is dropped.
+    ///
+    /// It has no cancel token: whoever gives up on a call drops the session with it.
     pub async fn connect(&self, deadline: Deadline) -> Result<Session, DatabaseError> {
-        let connecting = self.config.connect(self.tls.as_ref().clone());
-        let connected = deadline.run(connecting).await;
-        let (client, connection) = connected.map_err(|error| self.cannot_connect(error))?;
-        Ok(Session::driving(client, connection))
+        let (session, _) = self.connect_with_socket(deadline).await?;
+        Ok(session)
     }
 
     /// The same place, with the client's side of the connection noticing a dead peer within `silence`.
@@ -69,31 +66,14 @@ impl PostgresUrl {
     pub(super) fn tls(&self) -> MakeRustlsConnect {
         self.tls.as_ref().clone()
     }
-
-    fn cannot_connect(&self, error: DatabaseError) -> DatabaseError {
-        match error {
-            DatabaseError::Postgres(source) => {
-                DatabaseError::Connect { to: self.to_string(), source: Box::new(source) }
-            }
-            other => other,
-        }
-    }
 }
 
 impl fmt::Display for PostgresUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let role = self.config.get_user().unwrap_or_default();
-        let ports = self.config.get_ports();
-        write!(f, "postgres://{role}@")?;
-        for (at, host) in self.config.get_hosts().iter().enumerate() {
-            let port = ports.get(at).or(ports.first()).copied().unwrap_or(5432);
-            let comma = if at == 0 { "" } else { "," };
-            match host {
-                Host::Tcp(name) => write!(f, "{comma}{name}:{port}")?,
-                #[cfg(unix)]
-                Host::Unix(folder) => write!(f, "{comma}{}:{port}", folder.display())?,
-            }
-        }
+        let places = places(&self.config);
+        let named: Vec<_> = places.iter().map(ToString::to_string).collect();
+        write!(f, "postgres://{role}@{}", named.join(","))?;
         write!(f, "/{}", self.config.get_dbname().unwrap_or(role))
     }
 }
