@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use serde_json::json;
 use tokio::time::sleep;
+use tokio_postgres::{Client, NoTls};
 
 use crate::etcd::Etcd;
 use node::Node;
@@ -64,6 +65,15 @@ impl Cluster {
         format!(
             "postgres://postgres@127.0.0.1:{one},127.0.0.1:{two}/postgres?target_session_attrs=read-write"
         )
+    }
+
+    /// Connects to the primary as the superuser, as soon as there is one.
+    pub async fn connect(&self) -> Result<Client> {
+        let connecting = async || tokio_postgres::connect(&self.url(), NoTls).await.ok();
+        let (client, connection) = self.until("a session", connecting).await?;
+        // Ends with the client, or with the server, whose loss the client's next call reports.
+        tokio::spawn(async move { connection.await.ok() });
+        Ok(client)
     }
 
     /// The port of a node's Postgres.
@@ -135,7 +145,7 @@ impl Cluster {
         self.nodes[primary].stop_senders()
     }
 
-    /// Ends both Patronis' share in the error: what they and their servers have logged.
+    /// What both have logged last, for an error.
     fn logs(&self) -> String {
         self.nodes.iter().map(|node| format!("--- {}\n{}\n", node.name(), node.log_end())).collect()
     }
@@ -161,32 +171,35 @@ impl Cluster {
 
 #[cfg(test)]
 mod tests {
-    use tokio_postgres::{Client, NoTls};
-
     use super::*;
 
-    async fn connect(cluster: &Cluster) -> Client {
-        let (client, connection) = tokio_postgres::connect(&cluster.url(), NoTls).await.unwrap();
-        tokio::spawn(async move { connection.await.ok() });
-        client
-    }
-
     async fn kept(cluster: &Cluster) -> Vec<i32> {
-        let rows =
-            connect(cluster).await.query("select n from kept order by n", &[]).await.unwrap();
+        let rows = cluster
+            .connect()
+            .await
+            .unwrap()
+            .query("select n from kept order by n", &[])
+            .await
+            .unwrap();
         rows.iter().map(|row| row.get(0)).collect()
     }
 
     #[tokio::test]
     async fn what_was_held_back_is_lost_by_a_crash_and_the_node_comes_back() {
         let cluster = Cluster::start(Replication::Asynchronous).await.unwrap();
-        let client = connect(&cluster).await;
+        let client = cluster.connect().await.unwrap();
         client.batch_execute("create table kept as select 1 as n").await.unwrap();
         let new = cluster.switchover().await.unwrap();
         assert_eq!(kept(&cluster).await, [1]);
 
         cluster.hold_replication().await.unwrap();
-        connect(&cluster).await.batch_execute("insert into kept values (2)").await.unwrap();
+        cluster
+            .connect()
+            .await
+            .unwrap()
+            .batch_execute("insert into kept values (2)")
+            .await
+            .unwrap();
         assert_eq!(cluster.crash_primary().await.unwrap(), new);
         assert_eq!(cluster.until_primary().await.unwrap(), 1 - new);
         assert_eq!(kept(&cluster).await, [1]);
@@ -197,7 +210,7 @@ mod tests {
     #[tokio::test]
     async fn nothing_acknowledged_is_lost_by_a_crash_in_synchronous_mode() {
         let cluster = Cluster::start(Replication::Synchronous).await.unwrap();
-        let client = connect(&cluster).await;
+        let client = cluster.connect().await.unwrap();
         client.batch_execute("create table kept as select 1 as n").await.unwrap();
         let old = cluster.crash_primary().await.unwrap();
         assert_eq!(cluster.until_primary().await.unwrap(), 1 - old);

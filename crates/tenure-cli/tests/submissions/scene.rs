@@ -103,7 +103,8 @@ impl Scene {
         Self::on(folder, None, db).await
     }
 
-    async fn on(folder: TempDir, postgres: Option<Postgres>, db: String) -> Self {
+    /// On any database; a server that is given ends with the scene.
+    pub async fn on(folder: TempDir, postgres: Option<Postgres>, db: String) -> Self {
         let (gateway, effects) = gateway().await;
         registry(folder.path(), &gateway);
         let instances = Vec::new();
