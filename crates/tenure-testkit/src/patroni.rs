@@ -106,11 +106,12 @@ impl Cluster {
     /// Waits until there is a primary and the other streams from it; in synchronous mode, until commits wait for
     /// it.
     pub async fn until_healthy(&self) -> Result<usize> {
-        let is_synchronous = self.replication == Replication::Synchronous;
-        let what = "a primary and its replica";
-        self.until(what, async || {
+        let waits = self.replication == Replication::Synchronous;
+        self.until("a primary and its replica", async || {
             let primary = self.primary().await?;
-            self.nodes[primary].is_followed(is_synchronous).await.then_some(primary)
+            let is_healthy = self.nodes[primary].is_followed().await
+                && (!waits || self.nodes[1 - primary].is_synchronous().await);
+            is_healthy.then_some(primary)
         })
         .await
     }

@@ -88,13 +88,16 @@ impl Node {
         }
     }
 
-    /// Whether the other streams from this one, and commits wait for it if they have to.
-    pub async fn is_followed(&self, is_synchronous: bool) -> bool {
+    /// Whether the other streams from this one.
+    pub async fn is_followed(&self) -> bool {
         let Ok(answer) = rest::get(self.rest_port(), "/patroni").await else { return false };
         let replicas = answer.body["replication"].as_array().cloned().unwrap_or_default();
-        replicas.iter().any(|replica| {
-            replica["state"] == "streaming" && (!is_synchronous || replica["sync_state"] == "sync")
-        })
+        replicas.iter().any(|replica| replica["state"] == "streaming")
+    }
+
+    /// Whether commits wait for this one, and etcd knows it: before that nobody may promote it.
+    pub async fn is_synchronous(&self) -> bool {
+        rest::get(self.rest_port(), "/sync").await.is_ok_and(|answer| answer.status == 200)
     }
 
     /// `Some` when it has done so.
