@@ -55,13 +55,7 @@ impl Cluster {
     /// The superuser's URL of the database `postgres`, wherever the primary is.
     #[must_use]
     pub fn url(&self) -> String {
-        self.url_through(self.nodes.each_ref().map(|node| node.port()))
-    }
-
-    /// The same, where these ports lead to the two servers, by way of a proxy say.
-    #[must_use]
-    pub fn url_through(&self, ports: [u16; 2]) -> String {
-        let [one, two] = ports;
+        let [one, two] = self.nodes.each_ref().map(Node::port);
         format!(
             "postgres://postgres@127.0.0.1:{one},127.0.0.1:{two}/postgres?target_session_attrs=read-write"
         )
