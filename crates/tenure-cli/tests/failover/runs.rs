@@ -121,7 +121,8 @@ async fn never_two_programs(replication: Replication) {
         troupe.acts_after(0, BootInstant::default()).await;
     }
     let (mut pauses, mut lags) = (Pauses::default(), 0);
-    for blow in blows(replication) {
+    let blows = blows(replication);
+    for &blow in &blows {
         let before = troupes.each_ref().map(Troupe::last_term);
         let struck = blow
             .strike(&cluster, async {
@@ -141,6 +142,8 @@ async fn never_two_programs(replication: Replication) {
     pauses.print();
     for troupe in troupes {
         survived(&cluster, &troupe, replication, lags).await;
+        let told = logged(troupe.folder(), "leader_server_changed");
+        assert!(told >= blows.len(), "{} changes of the server, told {told} times", blows.len());
     }
 }
 
@@ -152,11 +155,11 @@ async fn survived(cluster: &Cluster, troupe: &Troupe, replication: Replication, 
     let acknowledged = acknowledged(troupe.folder()).len();
     let lost = lost(&client, troupe.folder()).await;
     println!(
-        "by {}: {} terms, {acknowledged} acknowledged writes, {} of them lost; logged server_changed {} times; ends {:?}",
+        "by {}: {} terms, {acknowledged} acknowledged writes, {} of them lost; told of another server {} times; ends {:?}",
         troupe.lock,
         troupe.records.terms().len(),
         lost.len(),
-        logged(troupe.folder(), "server_changed"),
+        logged(troupe.folder(), "leader_server_changed"),
         troupe.reasons(&cluster.url()),
     );
     match replication {
