@@ -2,10 +2,15 @@
 
 use std::time::Duration;
 
-use tenure::{BootInstant, Role};
+use tenure::{BootInstant, Role, Timing};
 use tenure_testkit::{eventually_true, millis, secs};
 
 use crate::scene::{Behaviour, Diary, Noted, Scene, becomes};
+
+/// A lease that outlasts every wait of a test: what ends or returns did so for another reason.
+fn lasting() -> Timing {
+    Timing::lease(secs(600)).drain_grace(secs(2)).build().unwrap()
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_ends_the_work_before_the_term_is_released() {
@@ -27,9 +32,10 @@ async fn a_stop_ends_the_work_before_the_term_is_released() {
     assert_eq!(scene.history(), [(1, Some("drained".to_owned()))]);
 }
 
+/// The lease and the pause between two looks are so long that neither can have ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_released_term_is_taken_over_at_once() {
-    let scene = Scene::new();
+    let scene = Scene::with(lasting());
     let one = scene.candidate("one").start().unwrap();
     becomes(&one, Role::Leader).await;
     let two = scene.candidate("two").start().unwrap();
@@ -37,16 +43,14 @@ async fn a_released_term_is_taken_over_at_once() {
         two.leadership().borrow().leader.is_some()
     })
     .await;
-    let before = scene.lease_left();
-    let asked = BootInstant::now();
     one.stop().await.unwrap();
     becomes(&two, Role::Leader).await;
-    assert!(BootInstant::now().since(asked) < before, "nobody waited for the lease to end");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_drained_node_lets_running_work_finish_and_stays_out_until_it_is_told() {
-    let scene = Scene::new();
+    let timing = Timing::lease(millis(1_500)).drain_grace(secs(2)).drain_cooldown(secs(600));
+    let scene = Scene::with(timing.build().unwrap());
     let diary = Diary::default();
     let mut work = Noted::new(&diary, Behaviour::RunsUntilStopped);
     work.on_stop = Box::new(|| std::thread::sleep(Duration::from_millis(300)));
@@ -60,9 +64,16 @@ async fn a_drained_node_lets_running_work_finish_and_stays_out_until_it_is_told(
     assert!(gate.require_leader().is_err(), "nothing new begins");
     assert!(gate.ensure_epoch(epoch).is_ok(), "what runs may finish");
     becomes(&two, Role::Leader).await;
+    diary.holds("stopped 1").await;
     two.stop().await.unwrap();
+    eventually_true("the drained one has seen that nobody leads", secs(10), async || {
+        let seen = one.leadership().borrow().clone();
+        seen.leader.is_none() && seen.last_epoch == tenure::Epoch::new(2)
+    })
+    .await;
+    assert_eq!(scene.history().len(), 2, "it contends all the same");
     one.end_drain();
-    becomes(&one, Role::Leader).await;
+    assert_eq!(becomes(&one, Role::Leader).await, Some(tenure::Epoch::new(3)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,10 +81,13 @@ async fn a_drained_node_comes_back_after_a_while_when_nobody_took_over() {
     let scene = Scene::new();
     let election = scene.candidate("one").start().unwrap();
     let first = becomes(&election, Role::Leader).await.unwrap();
+    let asked = BootInstant::now();
     election.drain();
     becomes(&election, Role::Follower).await;
     let second = becomes(&election, Role::Leader).await.unwrap();
     assert_eq!(second, first.next());
+    let stayed_out = BootInstant::now().since(asked);
+    assert!(stayed_out >= scene.timing.drain_cooldown(), "after {stayed_out:?} already");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -124,10 +138,9 @@ async fn work_that_panics_never_runs_twice_under_one_epoch() {
     let election =
         scene.candidate("one").work(Noted::new(&diary, Behaviour::Panics)).start().unwrap();
     diary.holds("lead 3").await;
-    let mut led: Vec<_> =
-        diary.notes().into_iter().filter(|note| note.starts_with("lead")).collect();
-    led.dedup();
-    assert_eq!(led[..3], ["lead 1", "lead 2", "lead 3"]);
+    let notes = diary.notes();
+    let each_once = ["prepare 1", "lead 1", "prepare 2", "lead 2", "prepare 3", "lead 3"];
+    assert_eq!(notes[..6], each_once);
     assert_eq!(scene.history()[0], (1, Some("work_ended".to_owned())));
     drop(election);
 }
@@ -181,16 +194,15 @@ async fn a_refusal_of_the_fence_ends_the_term_that_it_carried_and_no_newer_one()
     let second = becomes(&election, Role::Leader).await.unwrap();
     assert!(second > first);
     election.report(&refusal(first));
-    let mut leadership = election.leadership();
-    leadership.mark_unchanged();
-    tokio::time::sleep(millis(200)).await;
-    assert!(!leadership.has_changed().unwrap(), "an old refusal ended a newer term");
-    assert!(election.gate().ensure_epoch(second).is_ok());
+    // Heard after it: what ends the term now is the stop, unless the refusal has ended it.
+    election.stop().await.unwrap();
+    let ends = [(1, Some("fence_refused".to_owned())), (2, Some("drained".to_owned()))];
+    assert_eq!(scene.history(), ends);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dropped_election_shuts_its_gate() {
-    let scene = Scene::new();
+    let scene = Scene::with(lasting());
     let diary = Diary::default();
     let work = Noted::new(&diary, Behaviour::RunsUntilStopped);
     let election = scene.candidate("one").work(work).start().unwrap();
