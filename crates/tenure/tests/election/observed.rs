@@ -6,8 +6,8 @@ use std::{
 };
 
 use prometheus_client::{encoding::text::encode, registry::Registry};
-use tenure::{Epoch, LeaderStateChanged, Metrics, Role};
-use tenure_testkit::{eventually_true, secs};
+use tenure::{Epoch, LeaderStateChanged, Metrics, Role, Timing, lock::sqlite_lease::LeaseFile};
+use tenure_testkit::{eventually_true, millis, secs};
 use tokio_stream::StreamExt;
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -129,7 +129,8 @@ async fn the_log_events_carry_the_fields_of_both_vocabularies() {
         .with_max_level(tracing::Level::DEBUG)
         .with_writer(log.clone())
         .init();
-    let scene = Scene::new();
+    let timing = Timing::lease(secs(60)).renew_interval(millis(400)).build().unwrap();
+    let scene = Scene::with(timing);
     let one = scene.candidate("one").start().unwrap();
     becomes(&one, Role::Leader).await;
     let lines = || {
@@ -141,11 +142,22 @@ async fn the_log_events_carry_the_fields_of_both_vocabularies() {
     };
     let event = |name: &str| lines().into_iter().find(|line| line["fields"]["message"] == name);
     eventually_true("a renewal", secs(5), async || event("leader_renewed").is_some()).await;
+    let leases = LeaseFile::beside(&scene.data()).open(secs(5)).unwrap();
+    leases.execute_batch("BEGIN IMMEDIATE").unwrap();
+    eventually_true("a failure", secs(5), async || event("leader_renew_failed").is_some()).await;
+    leases.execute_batch("ROLLBACK").unwrap();
     one.stop().await.unwrap();
 
+    for name in ["leader_acquired", "leader_renewed"] {
+        let event = event(name).unwrap();
+        let expires_at = event["fields"]["expires_at"].as_str().expect(name);
+        assert!(expires_at.parse::<jiff::Timestamp>().is_ok(), "{expires_at}");
+    }
+    let failed = event("leader_renew_failed").unwrap();
+    assert!(failed["fields"]["sql_error"].as_str().is_some_and(|error| !error.is_empty()));
     let lost = event("leader_lost").unwrap();
     assert_eq!(lost["fields"]["reason"], "drained");
-    for name in ["leader_acquired", "leader_renewed", "leader_lost"] {
+    for name in ["leader_acquired", "leader_renewed", "leader_renew_failed", "leader_lost"] {
         let event = event(name).unwrap();
         let fields = &event["fields"];
         assert_eq!(
