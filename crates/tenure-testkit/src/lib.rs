@@ -6,6 +6,7 @@ pub mod etcd;
 pub mod eventually;
 pub mod fuzz;
 pub mod haproxy;
+pub mod lateness;
 pub mod node;
 pub mod patroni;
 mod pause;

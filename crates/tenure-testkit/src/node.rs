@@ -3,7 +3,8 @@
 //! [`serve`] is the process, [`Node`] is the test's hold on it. The process asks its gate again and again, as
 //! a busy service would, and tells on its standard output when the gate was found open and shut, by the
 //! machine's boot clock. Intervals are from the first to the last check that passed, so two that overlap
-//! really were open together.
+//! really were open together. It also tells now and then that its gate is open still: the interval of a node
+//! that is killed, frozen or running ends where it was last heard of.
 
 mod process;
 mod serve;
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use tenure::Epoch;
 
 pub use self::{
-    process::{Node, assert_never_open_together, nothing_happens_for, somebody_leads},
+    process::{Node, nothing_happens_for, somebody_leads, terms_never_open_together},
     serve::serve,
 };
 
@@ -68,6 +69,8 @@ impl NodeSettings {
 pub enum Told {
     /// The gate was found open.
     Opened { epoch: Epoch, at_ns: u64 },
+    /// The gate is open still.
+    StillOpen { epoch: Epoch, at_ns: u64 },
     /// The gate was found shut after having been open.
     Led { epoch: Epoch, from_ns: u64, to_ns: u64 },
     /// The fence refused a write.

@@ -10,7 +10,7 @@ use tenure::{Epoch, schema};
 use tenure_database::{migrate, sqlite};
 use tenure_testkit::{
     eventually_true,
-    node::{LockChoice, Node, NodeSettings, assert_never_open_together, somebody_leads},
+    node::{LockChoice, Node, NodeSettings, somebody_leads, terms_never_open_together},
     secs,
 };
 
@@ -36,9 +36,14 @@ impl Files {
     }
 
     fn nodes(&self, count: usize, acts: bool) -> Vec<Node> {
+        self.nodes_with(1_500, count, acts)
+    }
+
+    fn nodes_with(&self, lease_ms: u64, count: usize, acts: bool) -> Vec<Node> {
         let db = format!("sqlite:{}", self.folder.path().join("tenure.db").display());
         let settings = |at| NodeSettings {
             acts,
+            lease_ms,
             ..NodeSettings::new(&db, LockChoice::SqliteLease, &format!("node-{at}"))
         };
         (0..count).map(|at| Node::start(Path::new(NODE), &settings(at)).unwrap()).collect()
@@ -75,13 +80,12 @@ async fn a_killed_leader_is_followed_by_the_next_of_several_processes() {
         let (leader, won, _) = somebody_leads(&nodes, epoch, secs(10)).await;
         files.acts_in(won).await;
         nodes[leader].kill().unwrap();
-        drop(nodes.remove(leader));
         epoch = won;
     }
     let (_, last, _) = somebody_leads(&nodes, epoch, secs(10)).await;
     files.acts_in(last).await;
     files.acts_are_in_order();
-    assert_never_open_together(&nodes);
+    assert!(terms_never_open_together(&nodes) >= 4);
 }
 
 /// The leader does not write: frozen inside a transaction it would keep the file's write lock, and with it
@@ -96,23 +100,24 @@ async fn a_leader_frozen_past_its_lease_wakes_up_with_a_shut_gate() {
     nodes[leader].thaw().unwrap();
     let last_open = nodes[leader].has_led(first, secs(10)).await;
     assert!(last_open <= frozen, "a frozen leader woke up with an open gate");
-    assert_never_open_together(&nodes);
+    assert!(terms_never_open_together(&nodes) >= 2);
 }
 
+/// The lease is so long that nobody can have waited for its end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_leader_that_is_asked_to_end_hands_over_at_once() {
     let files = Files::new().unwrap();
-    let mut nodes = files.nodes(3, true);
+    let mut nodes = files.nodes_with(600_000, 3, true);
     let mut epoch = Epoch::ZERO;
     for _ in 0..2 {
         let (leader, won, _) = somebody_leads(&nodes, epoch, secs(10)).await;
         files.acts_in(won).await;
         nodes[leader].terminate().unwrap();
         assert!(nodes[leader].exit(secs(10)).await.success());
-        drop(nodes.remove(leader));
         epoch = won;
     }
     let (_, last, _) = somebody_leads(&nodes, epoch, secs(10)).await;
     files.acts_in(last).await;
     files.acts_are_in_order();
+    assert_eq!(terms_never_open_together(&nodes), 3);
 }

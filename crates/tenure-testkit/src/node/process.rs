@@ -1,11 +1,12 @@
 //! The test's hold on a node's process.
 
 use std::{
+    collections::BTreeSet,
     io::{BufRead, BufReader},
     path::Path,
     process::{Child, Command, ExitStatus, Stdio},
-    sync::{Arc, Mutex, PoisonError},
-    thread,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    thread::{self, JoinHandle},
     time::Duration,
 };
 
@@ -21,7 +22,26 @@ use crate::{eventually, millis, pause};
 pub struct Node {
     pub holder: String,
     child: Child,
-    told: Arc<Mutex<Vec<Told>>>,
+    heard: Arc<Mutex<Heard>>,
+    /// Ends with the node's output.
+    listener: Option<JoinHandle<()>>,
+}
+
+/// What a node has told.
+#[derive(Debug, Default)]
+struct Heard {
+    told: Vec<Told>,
+    /// Its last word that a gate is open still.
+    last_open: Option<(Epoch, u64)>,
+}
+
+impl Heard {
+    fn hear(&mut self, told: Told) {
+        match told {
+            Told::StillOpen { epoch, at_ns } => self.last_open = Some((epoch, at_ns)),
+            told => self.told.push(told),
+        }
+    }
 }
 
 impl Node {
@@ -34,38 +54,43 @@ impl Node {
             .spawn()
             .with_context(|| format!("cannot start {}", program.display()))?;
         let output = child.stdout.take().context("the node's output")?;
-        let told = Arc::new(Mutex::new(Vec::new()));
-        thread::spawn({
-            let told = Arc::clone(&told);
+        let heard = Arc::<Mutex<Heard>>::default();
+        let listener = thread::spawn({
+            let heard = Arc::clone(&heard);
             move || {
                 for line in BufReader::new(output).lines().map_while(Result::ok) {
                     if let Ok(event) = serde_json::from_str(&line) {
-                        told.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+                        heard.lock().unwrap_or_else(PoisonError::into_inner).hear(event);
                     }
                 }
             }
         });
-        Ok(Self { holder: settings.holder.clone(), child, told })
+        Ok(Self { holder: settings.holder.clone(), child, heard, listener: Some(listener) })
     }
 
-    /// All that it has told so far.
+    /// All that it has told so far, but for the words that an open gate is open still.
     #[must_use]
     pub fn told(&self) -> Vec<Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.heard().told.clone()
     }
 
-    /// The term whose gate it opened last, and when, if it has not shut since.
+    /// The term whose gate it opened last, and when, if it has not shut since and the node lives.
     #[must_use]
     pub fn leads(&self) -> Option<(Epoch, BootInstant)> {
-        match self
-            .told()
-            .iter()
-            .rev()
-            .find(|told| matches!(told, Told::Opened { .. } | Told::Led { .. }))
-        {
+        self.listener.as_ref().and_then(|_| self.opened_last())
+    }
+
+    /// The term whose gate it opened last, and when, if it did not tell that it was shut.
+    fn opened_last(&self) -> Option<(Epoch, BootInstant)> {
+        let is_of_gate = |told: &&Told| matches!(told, Told::Opened { .. } | Told::Led { .. });
+        match self.heard().told.iter().rev().find(is_of_gate) {
             Some(Told::Opened { epoch, at_ns }) => Some((*epoch, BootInstant::from_nanos(*at_ns))),
             _ => None,
         }
+    }
+
+    fn heard(&self) -> MutexGuard<'_, Heard> {
+        self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until its gate is open in a term after `after`.
@@ -104,7 +129,15 @@ impl Node {
         let at = BootInstant::now();
         self.signal(Signal::KILL)?;
         self.child.wait()?;
+        self.hear_the_rest();
         Ok(at)
+    }
+
+    /// A process that is gone has told all that it ever will.
+    fn hear_the_rest(&mut self) {
+        if let Some(listener) = self.listener.take() {
+            listener.join().expect("the listener only listens");
+        }
     }
 
     /// SIGSTOP; returns when every thread has stopped.
@@ -128,8 +161,12 @@ impl Node {
     /// Waits for its end.
     pub async fn exit(&mut self, within: Duration) -> ExitStatus {
         let child = std::cell::RefCell::new(&mut self.child);
-        eventually("the node ends", within, async || child.borrow_mut().try_wait().ok().flatten())
-            .await
+        let status = eventually("the node ends", within, async || {
+            child.borrow_mut().try_wait().ok().flatten()
+        })
+        .await;
+        self.hear_the_rest();
+        status
     }
 
     fn signal(&self, signal: Signal) -> Result<()> {
@@ -166,26 +203,40 @@ pub async fn somebody_leads(
     .await
 }
 
-/// Panics when two gates were open at the same moment. A gate that was not found shut is open still, so
-/// every node must be running.
-pub fn assert_never_open_together(nodes: &[Node]) {
+/// Panics when two gates were open at the same moment, and says how many terms were compared. Nodes that led and
+/// are dead must be among them: what they told counts.
+#[must_use = "one term was open together with none"]
+pub fn terms_never_open_together(nodes: &[Node]) -> usize {
     let mut all: Vec<_> = nodes.iter().flat_map(intervals).collect();
     all.sort_unstable();
     for pair in all.windows(2) {
-        let ((_, to, _), (from, _, _)) = (&pair[0], &pair[1]);
-        assert!(to < from, "two gates were open together: {pair:?}");
+        let (before, after) = (&pair[0], &pair[1]);
+        assert!(before.to < after.from, "two gates were open together: {pair:?}");
     }
+    all.iter().map(|open| open.epoch).collect::<BTreeSet<_>>().len()
 }
 
-fn intervals(node: &Node) -> Vec<(u64, u64, String)> {
-    let name = |epoch: Epoch| format!("{} in term {epoch}", node.holder);
-    let (told, open) = (node.told(), node.leads());
-    let led = told.iter().filter_map(|told| match told {
-        Told::Led { epoch, from_ns, to_ns } => Some((*from_ns, *to_ns, name(*epoch))),
+/// An open gate, from the first to the last check that is known to have passed.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Open {
+    from: u64,
+    to: u64,
+    epoch: Epoch,
+    holder: String,
+}
+
+fn intervals(node: &Node) -> Vec<Open> {
+    let open = |epoch, from, to| Open { from, to, epoch, holder: node.holder.clone() };
+    let last = node.opened_last().map(|(epoch, since)| {
+        let (since, told) = (since.as_nanos(), node.heard().last_open);
+        let to = told.filter(|(of, _)| *of == epoch).map_or(since, |(_, at)| at.max(since));
+        open(epoch, since, to)
+    });
+    let led = node.told().into_iter().filter_map(|told| match told {
+        Told::Led { epoch, from_ns, to_ns } => Some(open(epoch, from_ns, to_ns)),
         _ => None,
     });
-    let now = BootInstant::now().as_nanos();
-    led.chain(open.map(|(epoch, since)| (since.as_nanos(), now, name(epoch)))).collect()
+    led.chain(last).collect()
 }
 
 /// A pause that a test needs because *nothing* is to happen in it.

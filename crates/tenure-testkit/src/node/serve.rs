@@ -18,6 +18,9 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{LockChoice, NodeSettings, Told};
 
+/// How often an open gate is told of.
+const TOLD_EVERY_NS: u64 = 20_000_000;
+
 /// Contends as the settings in the first argument say, until SIGTERM, or until it cannot go on.
 pub async fn serve(settings: &str) -> Result<ExitCode> {
     let settings: NodeSettings = serde_json::from_str(settings).context("the node's settings")?;
@@ -92,14 +95,21 @@ fn lock_url(settings: &NodeSettings, otherwise: &PostgresUrl) -> Result<Postgres
     }
 }
 
-/// Asks the gate again and again, and tells what it says whenever that changes.
+/// Asks the gate again and again, and tells what it says whenever that changes, and now and then while it is open.
 fn watch(gate: &LeaderGate) {
     let mut open: Option<(Epoch, u64, u64)> = None;
+    let mut told_at = 0;
     loop {
         let before = BootInstant::now().as_nanos();
         let epoch = gate.require_leader().ok().map(|token| token.epoch);
         match (&mut open, epoch) {
-            (Some((led, _, to)), Some(epoch)) if *led == epoch => *to = before,
+            (Some((led, _, to)), Some(epoch)) if *led == epoch => {
+                *to = before;
+                if before - told_at >= TOLD_EVERY_NS {
+                    told_at = before;
+                    tell(&Told::StillOpen { epoch, at_ns: before });
+                }
+            }
             (was, now) => {
                 if let Some((epoch, from_ns, to_ns)) = was.take() {
                     tell(&Told::Led { epoch, from_ns, to_ns });
