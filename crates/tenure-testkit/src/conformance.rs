@@ -46,6 +46,7 @@ macro_rules! lock_conformance {
             renew_refused_after_waiting_past_expiry_behind_a_changed_row
             release_frees_the_term_at_once
             release_never_frees_another_term
+            release_frees_no_epoch_but_the_one_that_it_names
             epochs_survive_release
             epochs_survive_a_restart_of_the_server
             a_win_goes_above_the_highest_epoch_that_the_candidate_has_seen
@@ -111,25 +112,26 @@ async fn granted_in_the_end(lock: &mut dyn Lock) -> Grant {
     .await
 }
 
+/// Whether the term goes on. An error is neither a yes nor a no.
 async fn is_renewed(lock: &mut dyn Lock, epoch: Epoch) -> bool {
-    matches!(lock.renew(epoch).await, Ok(Renew::Renewed { .. }))
+    matches!(lock.renew(epoch).await.unwrap(), Renew::Renewed { .. })
 }
 
-/// Of many who ask at the same moment, how many were granted.
-async fn winners(mut locks: Vec<Box<dyn Lock>>) -> usize {
-    let asking = locks.iter_mut().map(|lock| async move {
-        // A loser's wait may end in an error when it is one of very many; that is not a win.
-        matches!(lock.acquire(Epoch::ZERO).await, Ok(Acquire::Granted(_)))
-    });
-    let granted = join_all(asking).await;
-    granted.into_iter().filter(|granted| *granted).count()
+/// Asserts that of many who ask at the same moment one is granted, and that others were told so.
+async fn one_wins(mut locks: Vec<Box<dyn Lock>>) {
+    let asking = locks.iter_mut().map(|lock| lock.acquire(Epoch::ZERO));
+    // A loser's wait may end in an error when it is one of very many; that is neither.
+    let answers: Vec<_> = join_all(asking).await.into_iter().flatten().collect();
+    let granted = answers.iter().filter(|answer| matches!(answer, Acquire::Granted(_))).count();
+    assert_eq!(granted, 1);
+    assert!(answers.len() > granted, "nobody lost: they did not meet");
 }
 
 pub async fn one_winner_among_many_concurrent_starters(backend: &impl Backend) {
     for round in 0..3 {
         let scope = format!("round-{round}");
         let locks = (0..16).map(|at| backend.one_of_many(&scope, &format!("node-{at}"))).collect();
-        assert_eq!(winners(locks).await, 1);
+        one_wins(locks).await;
     }
 }
 
@@ -174,7 +176,11 @@ pub async fn renew_refused_after_expiry(backend: &impl Backend) {
     let first = granted(&mut *one).await;
     let mut one = backend.fall_silent(one).await;
     let second = granted_in_the_end(&mut *two).await;
-    assert!(!is_renewed(&mut *one, first.epoch).await);
+    match one.renew(first.epoch).await {
+        Ok(Renew::Lost) => {}
+        Err(error) if backend.is_end_of_session(&error) => {}
+        other => panic!("neither refused nor cut off: {other:?}"),
+    }
     assert!(is_renewed(&mut *two, second.epoch).await);
 }
 
@@ -228,15 +234,30 @@ pub async fn release_never_frees_another_term(backend: &impl Backend) {
     let first = granted(&mut *one).await;
     one.release(first.epoch).await.unwrap();
     let second = granted(&mut *two).await;
-    one.release(first.epoch).await.unwrap();
-    one.release(second.epoch).await.unwrap();
-    two.release(first.epoch.next().next()).await.unwrap_or_default();
-    let mut three = backend.candidate(JOBS, "three");
-    let still = three.observe().await.unwrap();
-    if backend.releases_only_its_own_epoch() {
-        assert_eq!(still.held.map(|held| held.epoch), Some(second.epoch));
-        assert!(is_renewed(&mut *two, second.epoch).await);
+    for epoch in [first.epoch, second.epoch, second.epoch.next()] {
+        // Whoever has asked has a session, and with it something that it could give back.
+        assert_eq!(held(&mut *one).await.epoch, second.epoch);
+        one.release(epoch).await.unwrap();
     }
+    still_holds(backend, &mut *two, second.epoch).await;
+}
+
+pub async fn release_frees_no_epoch_but_the_one_that_it_names(backend: &impl Backend) {
+    let mut one = backend.candidate(JOBS, "one");
+    let first = granted(&mut *one).await;
+    one.release(first.epoch.next()).await.unwrap();
+    still_holds(backend, &mut *one, first.epoch).await;
+    one.release(first.epoch).await.unwrap();
+    let second = granted(&mut *one).await;
+    one.release(first.epoch).await.unwrap();
+    still_holds(backend, &mut *one, second.epoch).await;
+}
+
+/// Everybody sees that the term is held, and so does its holder.
+async fn still_holds(backend: &impl Backend, holder: &mut dyn Lock, epoch: Epoch) {
+    let seen = backend.candidate(JOBS, "onlooker").observe().await.unwrap();
+    assert_eq!(seen.held.map(|held| held.epoch), Some(epoch));
+    assert!(is_renewed(holder, epoch).await);
 }
 
 pub async fn epochs_survive_release(backend: &impl Backend) {
@@ -273,7 +294,7 @@ pub async fn a_win_goes_above_the_highest_epoch_that_the_candidate_has_seen(
 pub async fn a_reply_lost_after_commit_is_safe_and_does_not_cost_a_lease(backend: &impl Backend) {
     let mut one = backend.candidate_whose_reply_is_lost(JOBS, "one").await;
     let mut two = backend.candidate(JOBS, "two");
-    let began = tenure::BootInstant::now();
+    // Each is granted at its first asking: nobody waits for a lease to end.
     let grant = match one.acquire(Epoch::ZERO).await.unwrap() {
         // The lock went with the connection.
         Acquire::Granted(grant) => grant,
@@ -285,7 +306,6 @@ pub async fn a_reply_lost_after_commit_is_safe_and_does_not_cost_a_lease(backend
     };
     one.release(grant.epoch).await.unwrap();
     assert!(granted(&mut *two).await.epoch > grant.epoch);
-    assert!(tenure::BootInstant::now().since(began) < backend.timing().lease_duration());
 }
 
 pub async fn a_twin_with_the_same_name_does_not_take_the_term_for_its_own(backend: &impl Backend) {
@@ -327,5 +347,5 @@ pub async fn a_release_is_heard_of_by_those_who_wait(backend: &impl Backend) {
 
 pub async fn two_hundred_candidates_on_one_scope_elect_one(backend: &impl Backend) {
     let locks = (0..200).map(|at| backend.one_of_many(JOBS, &format!("node-{at}"))).collect();
-    assert_eq!(winners(locks).await, 1);
+    one_wins(locks).await;
 }

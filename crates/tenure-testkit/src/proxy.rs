@@ -6,7 +6,13 @@
 
 mod connection;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::{
+    net::{Ipv4Addr, SocketAddr},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 
 use anyhow::Result;
 use tokio::{net::TcpListener, sync::watch};
@@ -32,14 +38,21 @@ pub struct Proxy {
 }
 
 /// What all connections look at.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 struct State {
     /// Where new connections are passed on to.
     target: SocketAddr,
     mode: Mode,
+    trap: Option<Arc<Trap>>,
     /// How often everything was cut: a connection ends when the count moves on, even if `pass`
     /// follows `cut` before the connection had a chance to look.
     cuts: u64,
+}
+
+/// Holds everything as soon as a client has sent this.
+struct Trap {
+    word: Vec<u8>,
+    is_sprung: AtomicBool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -54,7 +67,7 @@ impl Proxy {
     pub async fn to(target: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
-        let state = watch::Sender::new(State { target, mode: Mode::Pass, cuts: 0 });
+        let state = watch::Sender::new(State { target, mode: Mode::Pass, trap: None, cuts: 0 });
         let connections = TaskTracker::new();
         let listening =
             tokio::spawn(connection::listen(listener, state.subscribe(), connections.clone()));
@@ -75,7 +88,10 @@ impl Proxy {
 
     /// Lets everything through, and first what was held.
     pub fn pass(&self) {
-        self.state.send_modify(|state| state.mode = Mode::Pass);
+        self.state.send_modify(|state| {
+            state.mode = Mode::Pass;
+            state.trap = None;
+        });
     }
 
     /// Passes new connections on to another server, and resets those to the old one.
@@ -89,6 +105,14 @@ impl Proxy {
     /// Keeps back all bytes of a direction. Connections stay open, and new ones are accepted.
     pub fn hold(&self, direction: Direction) {
         self.state.send_modify(|state| state.mode = Mode::Hold(direction));
+    }
+
+    /// Keeps back all bytes that follow a request which contains `word`: it arrives, and nothing else does, its
+    /// answer included.
+    pub fn hold_after(&self, word: &str) {
+        let (word, is_sprung) = (word.as_bytes().to_vec(), AtomicBool::new(false));
+        let trap = Some(Arc::new(Trap { word, is_sprung }));
+        self.state.send_modify(|state| state.trap = trap);
     }
 
     /// Resets all connections, and new ones until [`Proxy::pass`] or [`Proxy::hold`].
@@ -109,9 +133,21 @@ impl Proxy {
 impl State {
     fn lets_pass(&self, direction: Direction) -> bool {
         match self.mode {
-            Mode::Pass => true,
+            Mode::Pass => !self.trap.as_ref().is_some_and(|trap| trap.is_sprung()),
             Mode::Hold(held) => held != direction && held != Direction::Both,
             Mode::Cut => false,
+        }
+    }
+}
+
+impl Trap {
+    fn is_sprung(&self) -> bool {
+        self.is_sprung.load(Ordering::SeqCst)
+    }
+
+    fn sees(&self, request: &[u8]) {
+        if request.windows(self.word.len()).any(|part| part == self.word) {
+            self.is_sprung.store(true, Ordering::SeqCst);
         }
     }
 }
@@ -211,6 +247,27 @@ mod tests {
         arrives("answer", &mut client).await;
         client.write_all(b"again").await.unwrap();
         nothing_arrives(&mut server).await;
+    }
+
+    #[tokio::test]
+    async fn nothing_follows_the_request_with_the_word() {
+        let (proxy, listener) = proxied().await;
+        let (mut client, mut server) = connected(&proxy, &listener).await;
+        proxy.hold_after("this");
+        client.write_all(b"not yet").await.unwrap();
+        arrives("not yet", &mut server).await;
+        server.write_all(b"answered").await.unwrap();
+        arrives("answered", &mut client).await;
+
+        client.write_all(b"and this").await.unwrap();
+        arrives("and this", &mut server).await;
+        server.write_all(b"held").await.unwrap();
+        nothing_arrives(&mut client).await;
+        client.write_all(b"held").await.unwrap();
+        nothing_arrives(&mut server).await;
+        proxy.pass();
+        arrives("held", &mut client).await;
+        arrives("held", &mut server).await;
     }
 
     #[tokio::test]

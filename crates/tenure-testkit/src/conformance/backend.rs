@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use tenure::{Candidate, HolderId, Scope, Timing, lock::Lock};
+use tenure::{
+    Candidate, HolderId, Scope, Timing,
+    lock::{Lock, LockError},
+};
 
 /// How somebody else stands in the way of a renewal.
 #[derive(Clone, Copy, Debug)]
@@ -41,9 +44,9 @@ pub trait Backend: Sync {
 
     /// The durations of these candidates.
     fn patient_timing(&self) -> Timing {
-        Timing::lease(Duration::from_millis(1_500))
-            .renew_interval(Duration::from_millis(1_100))
-            .call_timeout(Duration::from_millis(1_000))
+        Timing::lease(Duration::from_millis(3_000))
+            .renew_interval(Duration::from_millis(2_200))
+            .call_timeout(Duration::from_millis(2_000))
             .build()
             .expect("a lease that leaves room for a long call")
     }
@@ -69,9 +72,11 @@ pub trait Backend: Sync {
         false
     }
 
-    /// Whether a release names the epoch it frees; a session frees whatever it holds.
-    fn releases_only_its_own_epoch(&self) -> bool {
-        true
+    /// Whether this error says that the session which held the term is gone, and the term with it. A lock that is
+    /// not held by a session answers.
+    fn is_end_of_session(&self, error: &LockError) -> bool {
+        let _ = error;
+        false
     }
 
     /// Why a law says nothing about this lock, if it does not.

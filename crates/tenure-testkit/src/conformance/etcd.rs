@@ -13,12 +13,7 @@ use tenure::{
 };
 
 use super::backend::{Backend, Blocked, Blocker, named};
-use crate::{
-    etcd::Etcd,
-    eventually_true, millis,
-    proxy::{Direction, Proxy},
-    secs,
-};
+use crate::{etcd::Etcd, millis, proxy::Proxy};
 
 /// One etcd, and a proxy that can keep its answers back.
 pub struct EtcdBackend {
@@ -56,21 +51,17 @@ impl Backend for EtcdBackend {
         self.candidate(scope, holder)
     }
 
-    /// The answer is kept back from the moment the key is there.
+    /// Nothing comes through after the transaction that names the holder: neither its answer, nor what was sent to
+    /// undo it.
     async fn candidate_whose_reply_is_lost(&self, scope: &str, holder: &str) -> Box<dyn Lock> {
         let mut lock = self.lock(self.proxy.addr().to_string(), scope, holder);
-        let seen = tokio::sync::Mutex::new(self.candidate(scope, "onlooker"));
-        let lose = async {
-            eventually_true("the term is written", secs(10), async || {
-                seen.lock().await.observe().await.is_ok_and(|seen| seen.held.is_some())
-            })
-            .await;
-            self.proxy.hold(Direction::ToClient);
-        };
-        // Whether or not the answer made it through, nobody looks at it.
-        let (answer, ()) = tokio::join!(lock.acquire(Epoch::ZERO), lose);
-        drop(answer);
+        self.proxy.hold_after(&format!("\n{holder}"));
+        let answer = lock.acquire(Epoch::ZERO).await;
+        assert!(answer.is_err(), "the answer was kept back, and yet came: {answer:?}");
+        self.proxy.cut();
         self.proxy.pass();
+        let seen = self.candidate(scope, "onlooker").observe().await.expect("an answer");
+        assert!(seen.held.is_some_and(|held| held.holder == holder), "it was applied");
         lock
     }
 

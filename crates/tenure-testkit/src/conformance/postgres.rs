@@ -7,13 +7,14 @@ use async_trait::async_trait;
 use tenure::{
     Epoch, Timing,
     lock::{
-        Acquire, Lock,
+        Acquire, Lock, LockError,
         postgres_advisory::{AdvisorySettings, PostgresAdvisory},
         postgres_lease::{LeaseTable, PostgresLease},
     },
     schema,
 };
-use tenure_database::{migrate, postgres::PostgresUrl};
+use tenure_database::{DatabaseError, migrate, postgres::PostgresUrl};
+use tokio_postgres::error::SqlState;
 
 use super::backend::{Backend, Blocked, Blocker, named};
 use crate::{
@@ -222,12 +223,21 @@ impl Backend for PostgresAdvisoryBackend {
         true
     }
 
-    fn releases_only_its_own_epoch(&self) -> bool {
-        false
+    fn is_end_of_session(&self, error: &LockError) -> bool {
+        let LockError::Database(DatabaseError::Postgres(error)) = error else { return false };
+        error.is_closed() || error.code() == Some(&SqlState::ADMIN_SHUTDOWN)
     }
 
     fn has_no_meaning(&self, law: &str) -> Option<&'static str> {
-        law.starts_with("renew_refused_after_waiting_past_expiry")
-            .then_some("the lock ends with its session and not at a moment of the clock")
+        match law {
+            "renew_refused_after_waiting_past_expiry_behind_a_locked_row"
+            | "renew_refused_after_waiting_past_expiry_behind_a_changed_row" => {
+                Some("the lock ends with its session and not at a moment of the clock")
+            }
+            "release_frees_no_epoch_but_the_one_that_it_names" => {
+                Some("a release closes the session, and with it whatever it holds")
+            }
+            _ => None,
+        }
     }
 }

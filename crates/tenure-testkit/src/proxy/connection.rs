@@ -27,7 +27,7 @@ pub(super) async fn listen(
             yield_now().await;
             continue;
         };
-        let State { target, mode, cuts } = *state.borrow_and_update();
+        let State { target, mode, cuts, .. } = state.borrow_and_update().clone();
         if mode == Mode::Cut {
             reset(&client);
         } else {
@@ -89,6 +89,13 @@ async fn pump(
         passage(&mut state, direction).await?;
         match count {
             0 => return to.shutdown().await,
+            _ if direction == Direction::ToServer => {
+                // Before it can be answered.
+                if let Some(trap) = &state.borrow().trap {
+                    trap.sees(&buffer[..count]);
+                }
+                to.write_all(&buffer[..count]).await?;
+            }
             _ => to.write_all(&buffer[..count]).await?,
         }
     }
