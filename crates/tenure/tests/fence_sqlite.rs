@@ -374,6 +374,12 @@ async fn a_win_goes_above_the_fence_even_if_the_lease_file_is_gone() {
     data.lead("b").await;
     data.leases().execute("DELETE FROM tenure_leases", []).unwrap();
     assert_eq!(data.lead("c").await.epoch().get(), 3);
+    eventually_true("nobody has the file open", secs(10), async || {
+        !data.path.with_extension("db-lease-wal").exists()
+    })
+    .await;
+    fs::remove_file(LeaseFile::beside(&data.path).path()).unwrap();
+    assert_eq!(data.lead("d").await.epoch().get(), 4);
 }
 
 #[test]

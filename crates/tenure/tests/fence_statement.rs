@@ -12,7 +12,7 @@ use tenure::{
 };
 use tenure_database::migrate;
 use tenure_testkit::{eventually_true, postgres::Postgres, secs};
-use tokio_postgres::{Client, types::Type};
+use tokio_postgres::{Client, error::SqlState, types::Type};
 
 const ADD: &str = "UPDATE accounts\n   SET balance = balance + 1\n   WHERE id = $4";
 
@@ -158,7 +158,8 @@ async fn a_role_that_may_lock_a_slot_cannot_change_what_it_says() {
         "DELETE FROM tenure_fence_slots",
         "INSERT INTO tenure_fence_slots SELECT * FROM tenure_fence_slots",
     ] {
-        assert!(app.execute(forbidden, &[]).await.is_err(), "{forbidden}");
+        let denied = app.execute(forbidden, &[]).await.unwrap_err();
+        assert_eq!(denied.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{forbidden}");
     }
     let epoch = "SELECT epoch FROM tenure_fences WHERE scope = 'jobs'";
     let epoch: i64 = scene.client.query_one(epoch, &[]).await.unwrap().get(0);

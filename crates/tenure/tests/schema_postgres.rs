@@ -6,7 +6,8 @@ use tenure::{
     Candidate, Epoch, HolderId, Scope, Term, Timing,
     fence::{Fence, PostgresFence, Raised, postgres},
     lock::{
-        Acquire, Lock,
+        Acquire, Lock, Renew,
+        postgres_advisory::{AdvisorySettings, PostgresAdvisory},
         postgres_lease::{LeaseTable, PostgresLease},
     },
     schema,
@@ -149,6 +150,17 @@ async fn nothing_depends_on_the_search_path() {
     let fence = PostgresFence::new(postgres.url().parse().unwrap(), timing);
     assert_eq!(fence.raise(&term, &lock.place()).await.unwrap(), Raised::Raised);
     postgres::begin(&mut client, &term).await.unwrap().commit().await.unwrap();
+
+    let shipping = Candidate::new(Scope::new("shipping").unwrap(), HolderId::new("a").unwrap());
+    let settings = AdvisorySettings::at(postgres.url().parse().unwrap());
+    let heartbeat = Timing::heartbeat(secs(20), secs(40)).build().unwrap();
+    let mut lock = PostgresAdvisory::new(settings, shipping.clone(), heartbeat).unwrap();
+    let Acquire::Granted(grant) = lock.acquire(Epoch::ZERO).await.unwrap() else { panic!("held") };
+    let term = Term::granted(shipping.scope, shipping.holder, grant.epoch);
+    assert_eq!(fence.raise(&term, &lock.place()).await.unwrap(), Raised::Raised);
+    postgres::begin(&mut client, &term).await.unwrap().commit().await.unwrap();
+    assert!(matches!(lock.renew(grant.epoch).await.unwrap(), Renew::Renewed { .. }));
+    lock.release(grant.epoch).await.unwrap();
 
     let query = "SELECT count(*) FROM pg_class WHERE relnamespace = 'elsewhere'::regnamespace";
     assert_eq!(client.query_one(query, &[]).await.unwrap().get::<_, i64>(0), 0);

@@ -70,7 +70,14 @@ async fn a_role_with_the_grants_holds_an_advisory_lock() {
 async fn a_role_with_the_grants_cannot_change_the_fence_or_the_history() {
     let (server, _, clerk) = with_a_clerk().await;
     server.lead("a").await;
-    for table in ["tenure_fences", "tenure_terms", "tenure_lease_tables", "tenure_migrations"] {
+    let tables = [
+        "tenure_fences",
+        "tenure_terms",
+        "tenure_lease_tables",
+        "tenure_migrations",
+        "tenure_drains",
+    ];
+    for table in tables {
         for statement in [
             format!("INSERT INTO {table} SELECT (t).* FROM {table} AS t"),
             format!("UPDATE {table} SET {} = NULL", first_column(table)),
@@ -85,6 +92,14 @@ async fn a_role_with_the_grants_cannot_change_the_fence_or_the_history() {
         }
     }
     for statement in [
+        "INSERT INTO tenure_fence_slots SELECT (s).* FROM tenure_fence_slots AS s",
+        "UPDATE tenure_fence_slots SET epoch = 9",
+        "UPDATE tenure_fence_slots SET holder = 'clerk'",
+        "UPDATE tenure_fence_slots SET lock_kind = 'etcd'",
+        "DELETE FROM tenure_fence_slots",
+        "TRUNCATE tenure_fence_slots",
+        "DROP TABLE tenure_fence_slots",
+        "ALTER TABLE tenure_fence_slots DISABLE TRIGGER ALL",
         "DELETE FROM tenure_leases",
         "TRUNCATE tenure_leases",
         "DROP TABLE tenure_leases",
@@ -124,6 +139,23 @@ async fn a_role_with_the_grants_cannot_call_what_is_for_the_operator() {
             "{call}"
         );
     }
+    let callable = "SELECT proname::text FROM pg_proc
+         WHERE proname LIKE 'tenure%' AND prorettype <> 'trigger'::regtype
+         AND has_function_privilege(oid, 'EXECUTE') ORDER BY proname";
+    let callable = clerk.query(callable, &[]).await.unwrap();
+    let callable: Vec<&str> = callable.iter().map(|row| row.get(0)).collect();
+    let for_everybody_who_leads = [
+        "tenure_create_advisory_scope",
+        "tenure_drain",
+        "tenure_end_drain",
+        "tenure_end_term",
+        "tenure_fence",
+        "tenure_fence_slot",
+        "tenure_highest_epoch",
+        "tenure_raise_fence",
+        "tenure_server_identity",
+    ];
+    assert_eq!(callable, for_everybody_who_leads);
 }
 
 #[tokio::test]
@@ -155,12 +187,47 @@ async fn a_role_without_the_grants_can_call_nothing() {
     assert!(readable.is_empty(), "{readable:?}");
 }
 
+/// What a role may do, one line for each right.
+const RIGHTS: &str = "SELECT p.oid::regprocedure::text || ' EXECUTE'
+     FROM pg_proc AS p
+     WHERE p.proname LIKE 'tenure%' AND has_function_privilege($1::name, p.oid, 'EXECUTE')
+     UNION ALL
+     SELECT c.oid::regclass::text || '.' || a.attname || ' ' || kind
+     FROM pg_class AS c
+     JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+     CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'REFERENCES']) AS kind
+     WHERE c.relkind = 'r' AND (c.relname LIKE 'tenure%' OR c.relname LIKE 'msp%')
+       AND has_column_privilege($1::name, c.oid, a.attnum, kind)
+     UNION ALL
+     SELECT c.oid::regclass::text || ' ' || kind
+     FROM pg_class AS c
+     CROSS JOIN unnest(ARRAY['DELETE', 'TRUNCATE', 'TRIGGER']) AS kind
+     WHERE c.relkind = 'r' AND (c.relname LIKE 'tenure%' OR c.relname LIKE 'msp%')
+       AND has_table_privilege($1::name, c.oid, kind)
+     ORDER BY 1";
+
+async fn rights(session: &Client, role: &str) -> Vec<String> {
+    let rows = session.query(RIGHTS, &[&role]).await.expect("the rights");
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
+/// Each gets what the clerk has, whatever its name would be if it were a statement.
 #[tokio::test]
 async fn the_grants_fit_a_role_with_any_name() {
-    let server = Server::start().await;
+    let (server, _, _) = with_a_clerk().await;
     let session = server.session().await;
-    session.batch_execute(r#"CREATE ROLE "O""Brien; --""#).await.unwrap();
-    session.batch_execute(&schema::grants_to(r#"O"Brien; --"#)).await.unwrap();
+    let expected = rights(&session, "clerk").await;
+    assert!(
+        expected.contains(&"tenure_fence(text,text,bigint) EXECUTE".to_owned()),
+        "{expected:?}"
+    );
+    for name in [r#"O"Brien; --"#, "it's $$me$$ /*", "{role}", "SELECT", "Clerk ", "Müller"] {
+        let create = format!(r#"CREATE ROLE "{}""#, name.replace('"', r#""""#));
+        session.batch_execute(&create).await.unwrap();
+        assert_ne!(rights(&session, name).await, expected, "{name} had them before");
+        session.batch_execute(&schema::grants_to(name)).await.unwrap();
+        assert_eq!(rights(&session, name).await, expected, "{name}");
+    }
 }
 
 #[tokio::test]

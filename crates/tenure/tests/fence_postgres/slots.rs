@@ -91,4 +91,10 @@ async fn sessions_of_two_slots_do_not_share_a_lock() {
     }
     drop(open);
     assert_eq!(multixact().await, before);
+
+    let share = "BEGIN; SELECT FROM tenure_fence_slots WHERE slot = 0 FOR SHARE";
+    for session in &sessions[..2] {
+        session.batch_execute(share).await.unwrap();
+    }
+    assert_ne!(multixact().await, before, "one slot for both would have made one");
 }
