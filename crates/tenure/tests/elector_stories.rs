@@ -445,3 +445,32 @@ fn a_follower_asks_for_a_term_as_overdue_once_its_renewal_has_stood_for_as_long_
     let (_, overdue) = asked(&node.sleeps(LEASE)).unwrap();
     assert_eq!(overdue, Some(renewal(2)));
 }
+
+#[test]
+fn a_gate_that_caution_kept_shut_opens_only_by_a_proof_that_was_sent_after_it() {
+    let mut node = Node::new(Timing::lease(LEASE).build().unwrap());
+    node.is_granted(FIRST);
+    node.hears(Event::ClockJumped);
+    node.hears(Event::FenceRaised { epoch: FIRST });
+    let began = node.now;
+    let mut proofs = Vec::new();
+    while node.now.since(began) < LEASE {
+        for command in node.sleeps(Duration::from_millis(500)) {
+            match command {
+                Command::Renew { command, .. } => {
+                    let renewed = Event::Renewed { command, sent_at: node.now, extends: true };
+                    proofs.extend(node.hears(renewed));
+                }
+                Command::Prepare { epoch } => proofs.extend(node.hears(Event::Prepared { epoch })),
+                _ => {}
+            }
+        }
+    }
+    let opens = |commands: &[Command]| {
+        commands.iter().any(|command| matches!(command, Command::OpenGate { .. }))
+    };
+    assert!(!opens(&proofs), "its last proof was sent before: {proofs:?}");
+    let command = node.renews();
+    let proven = node.hears(Event::Renewed { command, sent_at: node.now, extends: true });
+    assert!(opens(&proven), "{proven:?}");
+}

@@ -68,6 +68,7 @@ impl Step<'_> {
             self.state.phase = Phase::Holding(Hold {
                 epoch,
                 until,
+                proven_at: sent_at,
                 renew_at: self.renewal_after(sent_at),
                 settled_at,
                 stage: Stage::Raising {
@@ -151,9 +152,20 @@ impl Step<'_> {
                 return;
             }
             hold.until = hold.until.max(until);
-            if hold.until > now {
-                self.out.extend(hold.open_gate());
-            }
+            hold.proven_at = hold.proven_at.max(sent_at);
+            self.open_if_proven();
+        }
+    }
+
+    /// Opens the gate, or extends it. One that is shut opens only by a proof that was sent when all caution was
+    /// over: until then somebody may take the term by a clock that we have not seen.
+    fn open_if_proven(&mut self) {
+        let (now, cautious_until) = (self.now, self.state.cautious_until);
+        if let Phase::Holding(hold) = &mut self.state.phase
+            && hold.until > now
+            && (hold.is_open() || hold.proven_at >= cautious_until)
+        {
+            self.out.extend(hold.open_gate());
         }
     }
 
@@ -248,15 +260,12 @@ impl Step<'_> {
     }
 
     fn prepared(&mut self, epoch: Epoch) {
-        let now = self.now;
         if let Phase::Holding(hold) = &mut self.state.phase
             && hold.epoch == epoch
             && matches!(hold.stage, Stage::Preparing { .. })
         {
             hold.stage = Stage::Leading { gate: Gate::ShutUntilProven };
-            if hold.until > now {
-                self.out.extend(hold.open_gate());
-            }
+            self.open_if_proven();
         }
     }
 

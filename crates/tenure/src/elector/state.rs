@@ -110,6 +110,8 @@ pub(super) struct Hold {
     pub(super) epoch: Epoch,
     /// The local deadline: what the last grant or renewal is trusted for.
     pub(super) until: BootInstant,
+    /// When the last grant or renewal that extended the term was sent.
+    pub(super) proven_at: BootInstant,
     pub(super) renew_at: Due,
     /// No gate opens before the predecessor's must have shut.
     pub(super) settled_at: BootInstant,
@@ -185,6 +187,13 @@ impl Hold {
         Some(Command::OpenGate { epoch: self.epoch, until, admits })
     }
 
+    pub(super) fn is_open(&self) -> bool {
+        matches!(
+            self.stage,
+            Stage::Leading { gate: Gate::Open } | Stage::Draining { gate: Gate::Open, .. }
+        )
+    }
+
     pub(super) fn shut_gate(&mut self) -> Option<Command> {
         match &mut self.stage {
             Stage::Leading { gate } | Stage::Draining { gate, .. } if *gate == Gate::Open => {
@@ -218,13 +227,8 @@ impl Hold {
             Stage::Draining { grace_until, .. } => Some(Due::at(grace_until)),
             _ => None,
         };
-        let deadline = match (on_deadline, self.stage) {
-            (OnDeadline::EndTerm, _)
-            | (_, Stage::Leading { gate: Gate::Open } | Stage::Draining { gate: Gate::Open, .. }) => {
-                Some(Due::at(self.until))
-            }
-            _ => None,
-        };
+        let has_deadline = on_deadline == OnDeadline::EndTerm || self.is_open();
+        let deadline = has_deadline.then_some(Due::at(self.until));
         let renewal = idle.then_some(self.renew_at);
         [stage, deadline, renewal].into_iter().flatten().min_by_key(|due| due.at)
     }

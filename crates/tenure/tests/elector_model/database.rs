@@ -316,8 +316,11 @@ impl Database {
         Event::FenceRefused { epoch, fence }
     }
 
+    /// Work that the fence does not name is not in this history: its raise was lost, and its writes are refused.
     pub fn begins(&mut self, work: Work) {
-        self.begun = self.begun.max(work);
+        if self.now.fence.is_some_and(|(epoch, _)| epoch >= work.epoch) {
+            self.begun = self.begun.max(work);
+        }
     }
 
     /// The fence of a write: the lock's row first, then the fence row, locked until the commit.
@@ -352,7 +355,9 @@ impl Database {
         self.server += 1;
         self.open.clear();
         let survived = self.now.fence.map_or(Epoch::ZERO, |(epoch, _)| epoch);
-        self.begun = self.begun.min(Work { epoch: survived, child: u8::MAX });
+        if self.begun.epoch > survived {
+            self.begun = Work { epoch: survived, child: 0 };
+        }
     }
 
     /// The holder's session is gone, and nobody is told.

@@ -25,7 +25,7 @@ pub struct Setting {
     /// When the server may end a session: never, when it was silent for the lease, or at any time.
     pub session_ends: SessionEnds,
     pub acts: Acts,
-    /// How far the database's clock may be set at once; without any, nodes' clocks run at different rates.
+    /// How far the database's clock may be set at once.
     pub steps: Vec<i64>,
     /// The last tick of the exploration.
     pub horizon: i64,
@@ -128,8 +128,9 @@ impl Setting {
         let rules = Rules { kind: self.lock, lease: LEASE, takeover: self.takeover };
         World {
             tick: 0,
-            // A margin that is wholly used up by clocks leaves no time to kill.
-            drifts: self.steps.is_empty() && self.acts != Acts::Child,
+            // A margin that is wholly used up by clocks leaves no time to kill, and clocks that part so quickly look as
+            // if they were set.
+            drifts: !self.is_witnessed() && self.acts != Acts::Child,
             database: Database::new(rules, self.fault),
             nodes: (0..self.nodes).map(|_| Node::starting(self, 0)).collect(),
             requests: Vec::new(),

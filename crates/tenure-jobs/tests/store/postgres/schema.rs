@@ -13,7 +13,8 @@ use crate::scene::TABLES;
 async fn migrated() -> (Postgres, Client) {
     let postgres = Postgres::start().await.unwrap();
     let mut client = postgres.connect().await.unwrap();
-    assert_eq!(migrate(&mut client).await, 2);
+    let all = tenure::schema::POSTGRES.len() + schema::POSTGRES.len();
+    assert_eq!(migrate(&mut client).await, all);
     (postgres, client)
 }
 
