@@ -20,7 +20,8 @@ use tenure_database::BootInstant;
 use tokio::sync::{Mutex, broadcast, mpsc};
 
 use crate::{
-    kept::{End, Idle, Kept, Nursery, StartError},
+    kept::{End, Idle, Kept, StartError},
+    nursery::Nursery,
     observe::Metrics,
     orders::{Exit, Program},
     standby::Standby,

@@ -13,7 +13,9 @@
 //! children there are no descendants. Only then does it close the lock's connection, say so, and exit: in
 //! advisory mode the lock cannot be freed before.
 //!
-//! It has no threads, no runtime and no database. One loop waits for a message, for a child or for a moment.
+//! It has no threads, no runtime and no database. One loop waits for a message, for a child or for a moment. Nor
+//! does it open anything once its child runs, beyond the two files for a moment that a start needs too: whoever
+//! could be started can be ended.
 
 mod alarm;
 
@@ -34,7 +36,8 @@ use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
     process::{
-        Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process_group, set_child_subreaper, wait,
+        Pid, Signal, WaitOptions, WaitStatus, getpid, kill_process, kill_process_group,
+        set_child_subreaper, wait,
     },
     stdio::stdin,
 };
@@ -49,7 +52,7 @@ use tenure_database::BootInstant;
 
 use self::alarm::Alarm;
 use crate::{
-    family::{self, Signalled},
+    family::{self, Offspring, Signalled},
     orders::{self, Exit, Order, Program, Report},
 };
 
@@ -70,6 +73,7 @@ pub fn keep() -> io::Result<()> {
     pipe::register(SIGCHLD, told)?;
     set_child_subreaper(Some(getpid()))?;
     let mut keeper = Keeper {
+        offspring: Offspring::of_this_process()?,
         ends,
         alarm: Alarm::new()?,
         is_heard: true,
@@ -87,6 +91,7 @@ pub fn keep() -> io::Result<()> {
 }
 
 struct Keeper {
+    offspring: Offspring,
     /// Readable when a child has ended.
     ends: UnixStream,
     alarm: Alarm,
@@ -283,19 +288,29 @@ impl Keeper {
         if matches!(self.stage, Stage::Running) {
             self.stage = Stage::Asked { since: BootInstant::now() };
             // Each once, and all found before the first is asked: whoever loses its parent meanwhile is asked
-            // too. Whoever is stopped cannot be asked.
-            family::signal(|| family::nearest(getpid()), &[Signal::TERM, Signal::CONT]);
+            // too. Whoever is stopped cannot be asked. Whoever cannot be found is not asked, and is killed.
+            let all = family::nearest(getpid()).unwrap_or_default();
+            family::signal(&all, &[Signal::TERM, Signal::CONT]);
         }
     }
 
     /// To the child's group at once, if it has one, and to whoever is not in it.
-    fn kill_all(&self) -> Signalled {
+    fn kill_all(&mut self) -> Signalled {
         if let Some(group) = self.group {
             // The group may be empty already.
             let _ = kill_process_group(group, Signal::KILL);
         }
+        let mut met = Signalled::default();
         // Whoever is missed here is still a child in the end, and is killed then.
-        family::signal(|| family::nearest(getpid()), &[Signal::KILL])
+        let _ = self.offspring.each(|child| {
+            met.count += 1;
+            met.refused += usize::from(kill_process(child.pid, Signal::KILL) == Err(Errno::PERM));
+            Ok(())
+        });
+        // Whoever is killed may take its time to die, in the kernel: its children must not act meanwhile.
+        let further =
+            family::signal(&family::nearest(getpid()).unwrap_or_default(), &[Signal::KILL]);
+        Signalled { refused: met.refused.max(further.refused), ..met }
     }
 
     /// What a supervisor removes itself, unless it is gone.
@@ -310,7 +325,7 @@ impl Keeper {
     fn pass_on(&self, number: i32) {
         if let (Some(child), Some(signal)) = (self.child, Signal::from_named_raw(number)) {
             // It may have ended meanwhile.
-            let _ = rustix::process::kill_process(child, signal);
+            let _ = kill_process(child, signal);
         }
     }
 

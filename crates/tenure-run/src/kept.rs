@@ -2,28 +2,16 @@
 //!
 //! Whatever happens to the keeper, [`Kept::stop`] returns only when nothing of the child lives: a keeper
 //! that does not answer in time is frozen or dead, and then the supervisor ends the child itself. For that
-//! it must be a subreaper too: it inherits what a dead keeper leaves behind.
+//! it must be a subreaper too: it inherits what a dead keeper leaves behind. [`Nursery`] has the rest.
 
-use std::{
-    collections::{HashMap, HashSet},
-    ffi::OsString,
-    io,
-    os::{fd::BorrowedFd, unix::process::CommandExt},
-    pin::pin,
-    process::{Child, Command, Stdio},
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{io, os::fd::BorrowedFd, pin::pin, process::Child, time::Duration};
 
-use rustix::process::{
-    Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid,
-};
-use tenure::{lock::Processes, process::Stat};
+use rustix::process::{Pid, Signal, kill_process};
 use tenure_database::BootInstant;
 use tokio::{io::Interest, net::UnixStream, sync::broadcast};
 
 use crate::{
-    family,
+    nursery::{Nursery, may_not_end},
     orders::{self, Exit, Order, Program, Report},
 };
 
@@ -32,115 +20,8 @@ use crate::{
 pub const PATIENCE: Duration = Duration::from_millis(150);
 /// How long a keeper that is alive may take to start a child, or to say that it has heard an order.
 const ANSWERING: Duration = Duration::from_secs(1);
-/// What `ps` shows.
-const NAME: &str = "tenure";
-/// How often a supervisor looks again for whoever is left.
+/// How often a supervisor looks whether a keeper has left.
 const AGAIN: Duration = Duration::from_millis(5);
-
-/// Starts keepers, and knows which of a process's children they are.
-#[derive(Clone, Debug)]
-pub struct Nursery {
-    keeper: Vec<OsString>,
-    /// Those who were there before, and are none of our business: each with when it started.
-    strangers: Arc<HashMap<Pid, u64>>,
-    keepers: Arc<Mutex<HashSet<Pid>>>,
-    /// This process and its keepers: once they are gone, so are their children.
-    processes: Processes,
-}
-
-impl Nursery {
-    /// `keeper` is the program, with arguments, that runs [`keeper::keep`](crate::keeper::keep). From here
-    /// on this process inherits the orphans below it.
-    pub fn new(keeper: Vec<OsString>) -> io::Result<Self> {
-        set_child_subreaper(Some(getpid()))?;
-        let before = family::descendants(getpid(), &HashSet::new()).into_iter();
-        let strangers = before.filter_map(|pid| Some((pid, started(pid)?))).collect();
-        Ok(Self {
-            keeper,
-            strangers: Arc::new(strangers),
-            keepers: Arc::default(),
-            processes: Processes::this()?,
-        })
-    }
-
-    /// Who acts for this process: itself, and its keepers.
-    #[must_use]
-    pub fn processes(&self) -> &Processes {
-        &self.processes
-    }
-
-    /// Starts a keeper that waits for its child, so that only the child is to be started later.
-    pub fn keeper(&self) -> io::Result<Idle> {
-        let Some((program, arguments)) = self.keeper.split_first() else {
-            return Err(io::Error::other("no program was named for the keeper"));
-        };
-        let (ours, theirs) = orders::channel()?;
-        let ours = std::os::unix::net::UnixStream::from(ours);
-        ours.set_nonblocking(true)?;
-        let mut keeper = Command::new(program);
-        keeper.arg0(NAME).args(arguments).stdin(Stdio::from(theirs));
-        let process = keeper.spawn()?;
-        let pid = Pid::from_child(&process);
-        self.known().insert(pid);
-        let channel = UnixStream::from_std(ours)?;
-        let idle = Idle(KeeperProcess { nursery: self.clone(), channel, process, pid });
-        self.processes.add(pid.as_raw_pid())?;
-        Ok(idle)
-    }
-
-    fn forget(&self, keeper: Pid) {
-        self.known().remove(&keeper);
-        self.processes.remove(keeper.as_raw_pid());
-    }
-
-    fn known(&self) -> std::sync::MutexGuard<'_, HashSet<Pid>> {
-        self.keepers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Keepers, and strangers that are still there.
-    fn others(&self) -> HashSet<Pid> {
-        let mut others = self.known().clone();
-        let strangers =
-            self.strangers.iter().filter(|(pid, since)| started(**pid) == Some(**since));
-        others.extend(strangers.map(|(pid, _)| *pid));
-        others
-    }
-
-    /// Kills whoever is below this process and below none of its keepers, until nobody is.
-    async fn end_orphans(&self) {
-        // A single look can miss somebody who is just passed on to another parent.
-        let mut seen_nobody = 0;
-        while seen_nobody < 2 {
-            let left =
-                family::signal(|| family::descendants(getpid(), &self.others()), &[Signal::KILL]);
-            seen_nobody = if left.count == 0 { seen_nobody + 1 } else { 0 };
-            if left.refused > 0 {
-                may_not_end();
-            }
-            tokio::time::sleep(AGAIN).await;
-        }
-        self.bury_orphans();
-    }
-
-    /// Waits for those that were inherited and have ended; keepers are waited for by whoever has them.
-    fn bury_orphans(&self) {
-        let others = self.others();
-        for orphan in family::zombies(getpid()) {
-            if !others.contains(&orphan) {
-                let _ = waitpid(Some(orphan), WaitOptions::NOHANG);
-            }
-        }
-    }
-}
-
-fn started(pid: Pid) -> Option<u64> {
-    Stat::of(pid.as_raw_pid()).ok().flatten().map(|stat| stat.started)
-}
-
-fn may_not_end() {
-    let why = "somebody who descends from the child runs as another user";
-    tracing::error!(target: "tenure", why, "child_cannot_be_ended");
-}
 
 /// A keeper that waits for its child.
 #[derive(Debug)]
@@ -151,6 +32,7 @@ struct KeeperProcess {
     nursery: Nursery,
     /// Used for waiting alone: what it carries are packets.
     channel: UnixStream,
+    /// Buried by the nursery alone.
     process: Child,
     pid: Pid,
 }
@@ -192,9 +74,14 @@ pub enum StartError {
 }
 
 impl Idle {
+    pub(crate) fn new(nursery: Nursery, channel: UnixStream, process: Child) -> Self {
+        let pid = Pid::from_child(&process);
+        Self(KeeperProcess { nursery, channel, process, pid })
+    }
+
     /// Whether it still waits.
     pub fn is_there(&mut self) -> bool {
-        matches!(self.0.process.try_wait(), Ok(None))
+        !self.0.nursery.buries(&mut self.0.process)
     }
 
     /// Starts the child with this standard input. While `hold` is open, the lock is not freed; the keeper
@@ -383,13 +270,8 @@ impl KeeperProcess {
         }
     }
 
-    /// Kills whatever descends from the keeper, then the keeper, then what it left behind, until nobody is
-    /// there any more.
+    /// Kills the keeper, then whoever it leaves behind, until nobody is there any more.
     async fn end_by_hand(&mut self) {
-        let below = || family::descendants(self.pid, &HashSet::new());
-        while family::signal(below, &[Signal::KILL]).count > 0 {
-            tokio::time::sleep(AGAIN).await;
-        }
         self.kill();
         self.bury().await;
         self.nursery.end_orphans().await;
@@ -403,20 +285,20 @@ impl KeeperProcess {
     /// Waits for its end. It has nobody left to keep, so one that does not leave is made to.
     async fn bury(&mut self) {
         let patience = BootInstant::now() + PATIENCE;
-        while matches!(self.process.try_wait(), Ok(None)) {
+        while !self.nursery.buries(&mut self.process) {
             if BootInstant::now() > patience {
                 self.kill();
             }
             tokio::time::sleep(AGAIN).await;
         }
-        self.nursery.forget(self.pid);
     }
 }
 
 impl Drop for KeeperProcess {
     fn drop(&mut self) {
         // The end of the channel tells a keeper to end its child, and the zombie is buried with the next.
-        self.nursery.forget(self.pid);
-        let _ = waitpid(Some(self.pid), WaitOptions::NOHANG);
+        if !self.nursery.buries(&mut self.process) {
+            self.nursery.forget(self.pid);
+        }
     }
 }

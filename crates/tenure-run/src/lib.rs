@@ -9,14 +9,16 @@
 //!
 //! [`converse`] is how a child that knows of it is told more than its deadline.
 //!
-//! [`keeper`] is the process in between, [`kept`] the supervisor's hold on it, [`orders`] what they say to
-//! each other, [`family`] who descends from whom. [`Supervisor`] puts them under an election.
+//! [`keeper`] is the process in between, [`kept`] the supervisor's hold on it, [`nursery`] where keepers come from
+//! and what ends those they leave behind, [`orders`] what they say to each other, [`family`] who descends from
+//! whom. [`Supervisor`] puts them under an election.
 
 mod children;
 pub mod converse;
 pub mod family;
 pub mod keeper;
 pub mod kept;
+pub mod nursery;
 mod observe;
 pub mod orders;
 mod standby;
@@ -25,7 +27,8 @@ mod token_file;
 
 pub use self::{
     children::Programs,
-    kept::{End, Idle, Kept, Nursery, StartError},
+    kept::{End, Idle, Kept, StartError},
+    nursery::Nursery,
     observe::Metrics,
     orders::{Exit, Program},
     standby::Standby,

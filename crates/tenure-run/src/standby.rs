@@ -4,10 +4,7 @@ use std::{fs::File, os::fd::AsFd, time::Duration};
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::{
-    kept::{Kept, Nursery},
-    orders::Program,
-};
+use crate::{kept::Kept, nursery::Nursery, orders::Program};
 
 /// How long a standby that ended by itself stays down.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -14,7 +14,8 @@ use tokio::{
 
 use crate::{
     children::{Children, OfTerms, Outcome, Programs},
-    kept::{Nursery, StartError},
+    kept::StartError,
+    nursery::Nursery,
     observe::Metrics,
     orders::Exit,
 };

@@ -4,6 +4,7 @@
 pub mod conformance;
 pub mod etcd;
 pub mod eventually;
+pub mod fighter;
 pub mod fuzz;
 pub mod haproxy;
 pub mod lateness;

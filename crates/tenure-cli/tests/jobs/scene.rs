@@ -111,8 +111,9 @@ impl Place {
 
     /// Its descendants whose command line has this word: `controller` or `agent`.
     pub fn children(&self, word: &str) -> Vec<Pid> {
-        let below = family::descendants(self.pid(), &std::collections::HashSet::new());
-        below.into_iter().filter(|pid| command_line(*pid).contains(word)).collect()
+        let below = family::descendants(self.pid(), &std::collections::HashSet::new()).unwrap();
+        let pids = below.into_iter().map(|one| one.pid);
+        pids.filter(|pid| command_line(*pid).contains(word)).collect()
     }
 
     pub async fn child(&self, word: &str) -> Pid {
@@ -154,12 +155,12 @@ impl Drop for Cluster {
         for place in &mut self.places {
             if let Some(process) = &mut place.process {
                 let pid = Pid::from_child(process);
-                let family = family::descendants(pid, &std::collections::HashSet::new());
+                let family = family::descendants(pid, &std::collections::HashSet::new()).unwrap();
                 let _ = process.kill();
                 let _ = process.wait();
                 // A keeper may be frozen, and ends nobody.
-                for pid in family {
-                    let _ = kill_process(pid, Signal::KILL);
+                for one in family {
+                    let _ = kill_process(one.pid, Signal::KILL);
                 }
             }
         }

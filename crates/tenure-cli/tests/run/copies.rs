@@ -15,6 +15,8 @@ use tenure_testkit::{eventually, secs};
 /// A child that records its epoch and the time since boot, again and again.
 pub const BEATS: &str = "while :; do echo \"$TENURE_EPOCH $(cut -d' ' -f1 /proc/uptime)\" >> beats-$NAME; sleep 0.02; done";
 
+const TENURE: &str = env!("CARGO_BIN_EXE_tenure");
+
 pub struct Scene {
     pub folder: TempDir,
     pub db: String,
@@ -60,7 +62,7 @@ impl Scene {
         script: &str,
         environment: &[(&str, &str)],
     ) -> Copy {
-        let log = fs::File::create(self.path(&format!("log-{name}"))).unwrap();
+        let log = self.log(name);
         let mut command = self.command(name, options, script);
         command.envs(environment.iter().copied()).stdout(Stdio::null()).stderr(log);
         self.spawn(name, command)
@@ -73,8 +75,23 @@ impl Scene {
         self.spawn(name, command)
     }
 
+    /// Starts a copy that may open so many files.
+    pub fn copy_with_files(&self, files: usize, name: &str, options: &str, script: &str) -> Copy {
+        let limit = format!("ulimit -n {files}; exec \"$@\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &limit, "sh", TENURE]).stdout(Stdio::null()).stderr(self.log(name));
+        self.spawn(name, self.told(shell, name, options, script))
+    }
+
+    fn log(&self, name: &str) -> fs::File {
+        fs::File::create(self.path(&format!("log-{name}"))).unwrap()
+    }
+
     fn command(&self, name: &str, options: &str, script: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
+        self.told(Command::new(TENURE), name, options, script)
+    }
+
+    fn told(&self, mut command: Command, name: &str, options: &str, script: &str) -> Command {
         command
             .args(["run", "--db", &self.db])
             .args(options.split_whitespace())
@@ -117,10 +134,13 @@ impl Copy {
         beats(&self.folder.join(format!("beats-{}", self.name)))
     }
 
-    /// Waits until its child has recorded something in a term after this one.
+    /// Waits until its child has recorded a few beats in a term after this one, and returns the first: whoever
+    /// acts beside it has had the time to record that too.
     pub async fn acts_after(&self, epoch: i64) -> Beat {
         eventually(&format!("{} acts after term {epoch}", self.name), secs(30), async || {
-            self.beats().into_iter().find(|beat| beat.epoch > epoch)
+            let mut beats = self.beats().into_iter().filter(|beat| beat.epoch > epoch);
+            let first = beats.next()?;
+            (beats.count() >= 5).then_some(first)
         })
         .await
     }
@@ -140,8 +160,8 @@ impl Drop for Copy {
     fn drop(&mut self) {
         if !self.has_ended() {
             self.signal(Signal::STOP);
-            let below = || family::descendants(self.pid(), &HashSet::new());
-            while family::signal(below, &[Signal::KILL]).count > 0 {
+            let below = || family::descendants(self.pid(), &HashSet::new()).unwrap();
+            while family::signal(&below(), &[Signal::KILL]).count > 0 {
                 std::thread::yield_now();
             }
             let _ = self.process.kill();

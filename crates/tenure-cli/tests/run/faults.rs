@@ -11,11 +11,11 @@ use crate::copies::{BEATS, Copy, Scene, assert_never_together};
 const STUBBORN: &str =
     "echo $$ > child-$NAME; trap '' TERM HUP INT; exec setsid -w sh -c \"$BEATS\"";
 
-fn script() -> String {
+pub fn stubborn() -> String {
     format!("BEATS='{}'; export BEATS; {STUBBORN}", BEATS.replace('\'', "'\\''"))
 }
 
-async fn child_of(scene: &Scene, copy: &Copy) -> Pid {
+pub async fn child_of(scene: &Scene, copy: &Copy) -> Pid {
     let path = scene.path(&format!("child-{}", copy.name));
     eventually("the child's number", secs(10), async || {
         Pid::from_raw(fs::read_to_string(&path).ok()?.trim().parse().ok()?)
@@ -24,13 +24,13 @@ async fn child_of(scene: &Scene, copy: &Copy) -> Pid {
 }
 
 /// The keeper of the child: its parent.
-fn parent_of(pid: Pid) -> Option<Pid> {
+pub fn parent_of(pid: Pid) -> Option<Pid> {
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).ok()?;
     let fields = stat.rsplit_once(") ")?.1;
     Pid::from_raw(fields.split(' ').nth(1)?.parse().ok()?)
 }
 
-async fn on_every_lock(test: impl AsyncFn(&Scene, &str)) {
+pub async fn on_every_lock(test: impl AsyncFn(&Scene, &str)) {
     test(&Scene::on_sqlite(), "--lease 3s").await;
     let postgres = Postgres::start().await.unwrap();
     test(&Scene::on(&postgres.url()), "--lease 3s").await;
@@ -40,10 +40,10 @@ async fn on_every_lock(test: impl AsyncFn(&Scene, &str)) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_supervisors_child_is_dead_before_the_next_one_starts() {
     on_every_lock(async |scene, options| {
-        let one = scene.copy("one", options, &script());
+        let one = scene.copy("one", options, &stubborn());
         let first = one.acts_after(0).await;
         let child = child_of(scene, &one).await;
-        let two = scene.copy("two", options, &script());
+        let two = scene.copy("two", options, &stubborn());
         one.signal(Signal::KILL);
         two.acts_after(first.epoch).await;
         assert!(test_kill_process(child).is_err(), "the old child lives: {options}");
@@ -55,9 +55,9 @@ async fn a_killed_supervisors_child_is_dead_before_the_next_one_starts() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_supervisors_child_is_dead_before_the_next_one_starts() {
     on_every_lock(async |scene, options| {
-        let mut one = scene.copy("one", options, &script());
+        let mut one = scene.copy("one", options, &stubborn());
         let first = one.acts_after(0).await;
-        let two = scene.copy("two", options, &script());
+        let two = scene.copy("two", options, &stubborn());
         one.signal(Signal::STOP);
         let second = two.acts_after(first.epoch).await;
         assert_never_together(&one, &two);
@@ -75,7 +75,7 @@ async fn a_frozen_supervisors_child_is_dead_before_the_next_one_starts() {
 async fn a_killed_keepers_child_is_ended_by_the_supervisor() {
     on_every_lock(async |scene, options| {
         let options = format!("{options} --restart always");
-        let one = scene.copy("one", &options, &script());
+        let one = scene.copy("one", &options, &stubborn());
         let first = one.acts_after(0).await;
         let child = child_of(scene, &one).await;
         let keeper = parent_of(child).unwrap();
@@ -89,11 +89,11 @@ async fn a_killed_keepers_child_is_ended_by_the_supervisor() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_keeper_does_not_keep_the_child_alive_past_its_term() {
     on_every_lock(async |scene, options| {
-        let mut one = scene.copy("one", options, &script());
+        let mut one = scene.copy("one", options, &stubborn());
         let first = one.acts_after(0).await;
         let child = child_of(scene, &one).await;
         let keeper = parent_of(child).unwrap();
-        let two = scene.copy("two", options, &script());
+        let two = scene.copy("two", options, &stubborn());
         kill_process(keeper, Signal::STOP).unwrap();
         one.signal(Signal::TERM);
         two.acts_after(first.epoch).await;
@@ -135,16 +135,16 @@ async fn etcd_decides_too_and_the_data_may_be_anywhere() {
     let etcd = tenure_testkit::etcd::Etcd::start().await.unwrap();
     let scene = Scene::on_sqlite();
     let options = format!("--lease 3s --lock etcd --etcd {}", etcd.endpoint());
-    let mut one = scene.copy("one", &options, &script());
+    let mut one = scene.copy("one", &options, &stubborn());
     let first = one.acts_after(0).await;
     let child = child_of(&scene, &one).await;
-    let two = scene.copy("two", &options, &script());
+    let two = scene.copy("two", &options, &stubborn());
     one.signal(Signal::TERM);
     let second = two.acts_after(first.epoch).await;
     assert!(test_kill_process(child).is_err(), "the old child lives");
     assert_never_together(&one, &two);
     one.code().await;
-    let three = scene.copy("three", &options, &script());
+    let three = scene.copy("three", &options, &stubborn());
     eventually_true("the third contends", secs(10), async || three.has_children()).await;
     two.signal(Signal::STOP);
     three.acts_after(second.epoch).await;

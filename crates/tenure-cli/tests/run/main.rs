@@ -6,6 +6,7 @@ mod database;
 mod examples;
 mod exit;
 mod faults;
+mod fights;
 mod random;
 mod records;
 mod shown;

@@ -214,8 +214,9 @@ struct Struck {
 impl Struck {
     fn of(copy: &Copy) -> Self {
         let keeper = keeper(copy);
-        let below = keeper.map(|keeper| family::descendants(keeper, &HashSet::new()));
-        Self { keeper, below: below.unwrap_or_default() }
+        let below = keeper.map(|keeper| family::descendants(keeper, &HashSet::new()).unwrap());
+        let below = below.unwrap_or_default().into_iter().map(|one| one.pid).collect();
+        Self { keeper, below }
     }
 
     async fn is_over(&self) {

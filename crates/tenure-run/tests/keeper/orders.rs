@@ -1,99 +1,21 @@
-//! The keeper on its own: real processes, real signals, and a child that does not want to end.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+//! What a keeper is told, and what it does with a child that does not want to end.
 
 use std::{
-    collections::BTreeMap,
+    collections::HashSet,
     fs::{self, File},
     io::Read,
     os::{
         fd::{AsFd, OwnedFd},
         unix::net::UnixStream,
     },
-    path::{Path, PathBuf},
-    time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
-use tempfile::TempDir;
+use rustix::process::{Signal, getpid, kill_process};
 use tenure_database::BootInstant;
-use tenure_run::{End, Exit, Kept, Nursery, Program, StartError, family};
-use tenure_testkit::{eventually, eventually_true, millis, secs};
+use tenure_run::{End, Exit, Program, StartError, family, family::Offspring};
+use tenure_testkit::{eventually_true, millis, secs};
 
-const GRACE: Duration = Duration::from_millis(300);
-
-struct Scene {
-    folder: TempDir,
-    nursery: Nursery,
-}
-
-impl Scene {
-    fn new() -> Self {
-        let keeper = vec![env!("CARGO_BIN_EXE_tenure-keeper").into()];
-        Self { folder: TempDir::new().unwrap(), nursery: Nursery::new(keeper).unwrap() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn program(&self, script: &str) -> Program {
-        Program {
-            arguments: ["sh", "-c", script].map(str::to_owned).to_vec(),
-            environment: BTreeMap::from([("TENURE_EPOCH".to_owned(), Some("7".to_owned()))]),
-            shown_as: None,
-            has_own_group: true,
-            folder: Some(self.folder.path().to_owned()),
-            token_file: None,
-            has_grace_alone: true,
-            until: None,
-            grace: GRACE,
-        }
-    }
-
-    async fn runs(&self, program: &Program) -> Kept {
-        let input = File::open("/dev/null").unwrap();
-        self.nursery.keeper().unwrap().run(program, input.as_fd(), None).await.unwrap()
-    }
-
-    /// Runs a script; its processes write their numbers into files with these names.
-    async fn runs_with(&self, script: &str, names: &[&str]) -> (Kept, Vec<Pid>) {
-        let kept = self.runs(&self.program(script)).await;
-        let mut pids = Vec::new();
-        for name in names {
-            pids.push(pid_in(&self.path(name)).await);
-        }
-        (kept, pids)
-    }
-}
-
-async fn pid_in(path: &Path) -> Pid {
-    eventually("a process writes its number", secs(10), async || {
-        Pid::from_raw(fs::read_to_string(path).ok()?.strip_suffix('\n')?.parse().ok()?)
-    })
-    .await
-}
-
-async fn exit_of(kept: &mut Kept) -> End {
-    tokio::select! {
-        exit = kept.exited() => exit,
-        () = tokio::time::sleep(secs(20)) => panic!("the child does not end"),
-    }
-}
-
-/// Not even a zombie is left, wherever it was moved to.
-fn is_gone(pid: Pid) -> bool {
-    test_kill_process(pid).is_err()
-}
-
-fn assert_gone(pids: &[Pid]) {
-    for pid in pids {
-        assert!(
-            is_gone(*pid),
-            "{pid:?} is there: {:?}",
-            tenure::process::Stat::of(pid.as_raw_pid())
-        );
-    }
-}
+use crate::scene::{GRACE, Scene, assert_gone, exit_of, is_gone, pid_in};
 
 #[tokio::test]
 async fn the_exit_code_of_the_child_is_told() {
@@ -184,7 +106,7 @@ async fn a_family_that_keeps_forking_is_ended() {
     kept.stop().await;
     assert_gone(&pids);
     eventually_true("its keeper has left too", secs(5), async || {
-        family::descendants(rustix::process::getpid(), &Default::default()).is_empty()
+        family::descendants(getpid(), &HashSet::new()).unwrap().is_empty()
     })
     .await;
 }
@@ -256,7 +178,7 @@ async fn a_killed_keeper_leaves_nobody_behind() {
     assert_eq!(exit_of(&mut kept).await, End::Unknown, "nobody knows how it ended");
     kept.stop().await;
     assert_gone(&pids);
-    let left = family::descendants(rustix::process::getpid(), &Default::default());
+    let left = family::descendants(getpid(), &HashSet::new()).unwrap();
     assert_eq!(left.len(), 2, "the other child and its keeper live: {left:?}");
     other.stop().await;
 }
@@ -350,14 +272,14 @@ async fn a_keeper_that_is_frozen_before_it_starts_the_child_is_given_up() {
     let scene = Scene::new();
     let mut idle = scene.nursery.keeper().unwrap();
     assert!(idle.is_there());
-    let keeper = family::descendants(rustix::process::getpid(), &Default::default());
+    let keeper = family::descendants(getpid(), &HashSet::new()).unwrap();
     assert_eq!(keeper.len(), 1);
-    kill_process(keeper[0], Signal::STOP).unwrap();
+    kill_process(keeper[0].pid, Signal::STOP).unwrap();
     let input = File::open("/dev/null").unwrap();
     let program = scene.program("touch started");
     let lost = idle.run(&program, input.as_fd(), None).await;
     assert!(matches!(lost, Err(StartError::KeeperLost { .. })), "{lost:?}");
-    assert_gone(&keeper);
+    assert_gone(&[keeper[0].pid]);
     assert!(!scene.path("started").exists());
 }
 
@@ -365,8 +287,8 @@ async fn a_keeper_that_is_frozen_before_it_starts_the_child_is_given_up() {
 async fn a_keeper_that_was_killed_while_it_waited_is_noticed() {
     let scene = Scene::new();
     let mut idle = scene.nursery.keeper().unwrap();
-    let keeper = family::descendants(rustix::process::getpid(), &Default::default());
-    kill_process(keeper[0], Signal::KILL).unwrap();
+    let keeper = family::descendants(getpid(), &HashSet::new()).unwrap();
+    kill_process(keeper[0].pid, Signal::KILL).unwrap();
     let idle = std::sync::Mutex::new(&mut idle);
     eventually_true("it is not there", secs(5), async || !idle.lock().unwrap().is_there()).await;
 }
@@ -436,7 +358,15 @@ async fn a_command_line_that_is_too_long_is_refused_and_leaves_no_zombie() {
         let idle = scene.nursery.keeper().unwrap();
         let refused = idle.run(&program, input.as_fd(), None).await;
         assert!(matches!(refused, Err(StartError::Refused { .. })), "{refused:?}");
-        assert_eq!(family::zombies(rustix::process::getpid()), [], "nobody has buried the keeper");
+        let mut left = Vec::new();
+        Offspring::of_this_process()
+            .unwrap()
+            .each(|child| {
+                left.push(child);
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(left, [], "nobody has buried the keeper");
     }
 }
 
