@@ -52,7 +52,7 @@ pub fn session(takeover: Takeover, session_ends: SessionEnds, budget: Budget) ->
     }
 }
 
-fn is_full() -> bool {
+pub fn is_full() -> bool {
     std::env::var_os("TENURE_TEST_FULL").is_some()
 }
 
@@ -65,7 +65,11 @@ fn longer_in_full(horizon: i64) -> i64 {
 
 /// Checks a setting to the end, or as far as its budget of states goes, and prints what was covered.
 fn holds(name: &str, setting: &Setting) {
-    let most = if is_full() { 200_000_000 } else { 6_000_000 };
+    holds_within(if is_full() { 200_000_000 } else { 6_000_000 }, name, setting);
+}
+
+/// The same, with this budget of states.
+pub fn holds_within(most: usize, name: &str, setting: &Setting) {
     #[allow(clippy::disallowed_methods, reason = "how long the check took is only printed")]
     let began = Instant::now();
     let checker = setting.clone().checker().threads(2).target_state_count(most);

@@ -9,6 +9,7 @@ mod checked;
 mod database;
 mod faults_found;
 mod node;
+mod pairs;
 mod properties;
 mod simulated;
 mod world;
