@@ -17,6 +17,7 @@ pub mod proxy;
 mod server;
 pub mod sqlserver;
 pub mod statements;
+pub mod wire;
 
 pub use eventually::{eventually, eventually_true, millis, secs};
 pub use pause::pause;
