@@ -19,3 +19,4 @@ mod slots;
 mod starving;
 mod takeover;
 mod timeouts;
+mod wire;
