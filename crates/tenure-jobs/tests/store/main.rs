@@ -6,3 +6,4 @@ mod laws;
 mod postgres;
 mod scene;
 mod sqlite;
+mod wire;

@@ -59,7 +59,7 @@ impl OnPostgres {
 }
 
 /// Applies what is missing of both schemas, and says how much that was.
-async fn migrate(client: &mut Client) -> usize {
+pub async fn migrate(client: &mut Client) -> usize {
     use tenure::schema as engine;
     use tenure_jobs::schema as jobs;
 

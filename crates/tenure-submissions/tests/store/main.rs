@@ -8,3 +8,4 @@ mod scene;
 mod sqlite;
 mod sqlserver;
 mod statements;
+mod wire;
