@@ -39,6 +39,8 @@ pub enum Failure {
     CutAfter,
     /// A client's is held, and all behind it, until [`Wire::let_go`].
     Held,
+    /// The first of a client's fails, and this one is held as well.
+    FailsThenHeld,
     /// A server's does not arrive; the connection is cut. All that the client sent before has taken effect.
     Unheard,
 }

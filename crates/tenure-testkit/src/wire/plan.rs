@@ -48,7 +48,11 @@ impl Plan {
             return Act::Pass;
         }
         self.seen.requests.push(message.name());
-        if failure == Failure::Unheard || self.seen.requests.len() - 1 != at {
+        let this = self.seen.requests.len() - 1;
+        if failure == Failure::FailsThenHeld && this == 0 {
+            return message.refused().map_or(Act::Pass, Act::Replace);
+        }
+        if failure == Failure::Unheard || this != at {
             return Act::Pass;
         }
         let refused = message.refused();
@@ -59,7 +63,7 @@ impl Plan {
             (Failure::Fails, None) | (Failure::Unheard, _) => Act::Pass,
             (Failure::CutBefore, _) => Act::CutBefore,
             (Failure::CutAfter, _) => Act::CutAfter,
-            (Failure::Held, _) => {
+            (Failure::Held | Failure::FailsThenHeld, _) => {
                 self.is_held = true;
                 Act::Hold
             }

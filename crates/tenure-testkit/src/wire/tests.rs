@@ -129,6 +129,22 @@ async fn a_held_message_waits_with_all_behind_it_and_its_session_is_known() {
 }
 
 #[tokio::test]
+async fn the_first_message_can_fail_and_another_be_held() {
+    let scene = Scene::begin().await;
+    let client = scene.connect().await;
+    scene.wire.arm(Failure::FailsThenHeld, 1);
+    let begun = async { assert!(client.batch_execute("BEGIN").await.is_err()) };
+    let inserted = async { client.batch_execute(INSERT).await.unwrap() };
+    let held = async {
+        assert_eq!(scene.wire.bitten().await.message, format!("Query {INSERT}"));
+        assert_eq!(scene.kept().await, 0);
+        scene.wire.let_go();
+    };
+    tokio::join!(begun, inserted, held);
+    assert_eq!(scene.kept().await, 1);
+}
+
+#[tokio::test]
 async fn a_client_that_asks_for_tls_goes_on_without_it() {
     let scene = Scene::begin().await;
     let url: tenure_database::postgres::PostgresUrl =

@@ -83,16 +83,20 @@ pub enum Harm {
     Cancelled,
     /// Somebody else takes over.
     TakenOver,
+    /// The first message of the call fails alone, and somebody takes over at this one: whoever does not notice that no
+    /// transaction was begun writes what the fence protects no longer.
+    Unbegun,
 }
 
 impl Harm {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Fails,
         Self::CutBefore,
         Self::CutAfter,
         Self::Unheard,
         Self::Cancelled,
         Self::TakenOver,
+        Self::Unbegun,
     ];
 
     fn failure(self) -> Failure {
@@ -102,7 +106,12 @@ impl Harm {
             Self::CutAfter => Failure::CutAfter,
             Self::Unheard => Failure::Unheard,
             Self::Cancelled | Self::TakenOver => Failure::Held,
+            Self::Unbegun => Failure::FailsThenHeld,
         }
+    }
+
+    fn takes_over(self) -> bool {
+        matches!(self, Self::TakenOver | Self::Unbegun)
     }
 }
 
@@ -209,15 +218,18 @@ impl<'p> Trial<'p> {
 /// Who makes the call, and what happens then. A stale term has been taken over already.
 fn stances(is_fenced: bool) -> impl Iterator<Item = (Stance, Harm)> {
     let with = |stance: Stance| Harm::ALL.map(|harm| (stance, harm));
-    let stale = with(Stance::Stale)
-        .into_iter()
-        .filter(move |(_, harm)| is_fenced && *harm != Harm::TakenOver);
+    let stale =
+        with(Stance::Stale).into_iter().filter(move |(_, harm)| is_fenced && !harm.takes_over());
     stale.chain(with(Stance::Current))
 }
 
 impl Undisturbed {
     /// Which messages are harmed, until there are no more.
     fn places(&self, session: Session, harm: Harm) -> Box<dyn Iterator<Item = usize> + Send> {
+        if harm == Harm::Unbegun {
+            let last = if session == Session::Warm { usize::MAX } else { 1 };
+            return Box::new(1..last);
+        }
         if session == Session::Warm || std::env::var_os("TENURE_TEST_FULL").is_some() {
             return Box::new(0..);
         }
@@ -341,7 +353,7 @@ impl<C: Call> One<'_, C> {
     ) -> (Result<(), String>, Option<Term>, Option<Data>) {
         let mut call = pin!(self.call.call(session, caller, given));
         let bite = match harm {
-            Harm::Cancelled | Harm::TakenOver => {
+            Harm::Cancelled | Harm::TakenOver | Harm::Unbegun => {
                 match future::select(call.as_mut(), pin!(self.trial.wire.bitten())).await {
                     Either::Left((answer, _)) => return (answer, None, None),
                     Either::Right((bite, _)) => bite,

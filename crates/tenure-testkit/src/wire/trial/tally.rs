@@ -66,23 +66,23 @@ impl Tally {
     pub fn judge(title: &str, tallies: &[Self]) {
         let all: usize = tallies.iter().map(Self::schedules).sum();
         println!("{title}: {all} schedules (fresh sessions in full with TENURE_TEST_FULL=1)");
-        for tally in tallies {
-            let Self { call, bites, failed, without_effect, .. } = tally;
-            let count = tally.schedules();
+        for Self { call, bites, failed, without_effect, .. } in tallies {
+            let count: usize = bites.values().sum();
             println!("  {call}: {count} {bites:?}; {without_effect} at what cannot fail");
             println!("    failed in the current term: {failed:?}");
-            assert!(count > 0, "{call} was never harmed");
-            assert!(
-                bites.len() == Harm::ALL.len(),
-                "{call} was not harmed in every way: {bites:?}"
-            );
         }
-        let failed = |harm: &Harm| tallies.iter().any(|tally| tally.failed.contains_key(harm));
-        assert!(Harm::ALL.iter().all(failed), "{title}: a harm never made a call fail");
         let broken: Vec<_> = tallies.iter().flat_map(|tally| &tally.broken).collect();
         for line in &broken {
             println!("  broken: {}", line.chars().take(MOST_CHARS).collect::<String>());
         }
         assert!(broken.is_empty(), "{title}: {} schedules broke a promise", broken.len());
+        for Self { call, bites, .. } in tallies {
+            // A call that sends nothing along with its first message cannot be taken over behind its failure.
+            let missing = Harm::ALL.iter().filter(|harm| !bites.contains_key(harm));
+            let missing: Vec<_> = missing.filter(|harm| **harm != Harm::Unbegun).collect();
+            assert!(missing.is_empty(), "{call} was never harmed by {missing:?}");
+        }
+        let failed = |harm: &Harm| tallies.iter().any(|tally| tally.failed.contains_key(harm));
+        assert!(Harm::ALL.iter().all(failed), "{title}: a harm never made a call fail");
     }
 }
