@@ -5,6 +5,7 @@
 mod scene;
 mod api;
 mod executed;
+mod forced;
 mod gateway;
 mod lasting;
 mod must_exist;

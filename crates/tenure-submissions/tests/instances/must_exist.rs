@@ -2,20 +2,12 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use prometheus_client::registry::Registry as MetricsRegistry;
-use tenure::{BootInstant, Role, election::Work};
-use tenure_submissions::{
-    executor::{Executor, OfTerms, Pace},
-    gateway::Gateway as Caller,
-    instance::Behaviour,
-    intent::Status,
-    observe::Metrics,
-    store::OneShot,
-    webhook::Webhooks,
-};
+use tenure::{BootInstant, Role};
+use tenure_submissions::{instance::Behaviour, intent::Status};
 use tenure_testkit::{eventually, eventually_true, secs};
 
 use crate::{
+    forced::Forced,
     scene::{Scene, leads, submit, submit_many},
     tampered::Tampered,
 };
@@ -66,54 +58,37 @@ async fn failover_after_expiry(scene: Scene) {
     assert_eq!(scene.gateway.calls()[0].epoch, second.get());
 }
 
-/// Seed 000, 3: "No execution without leadership." Due intents are forced into a follower's schedule.
+/// Seed 000, 3: "No execution without leadership." Due intents are forced into a follower's schedule, and its loop
+/// runs: it begins nothing, until the same gate is open.
 async fn no_execution_without_leadership(scene: Scene) {
-    scene.gateway.wait().await;
-    let leader = scene.instance_that(Behaviour {
-        concurrency: 1,
-        gateway_timeout: Duration::from_millis(1_200),
-        record_within: Duration::from_millis(100),
-        ..Behaviour::default()
-    });
-    let (_, epoch) = leads(&[&leader]).await;
+    let leads = scene.usurp(secs(3_600)).await;
     for number in 0..10 {
-        let _ = submit(&leader, &number.to_string(), "three").await;
+        scene.stored(&number.to_string(), "three").await;
     }
-    let calls = || scene.gateway.calls().len();
-    eventually_true("the leader has begun one", secs(10), async || calls() == 1).await;
-
-    let store = scene.store();
-    let webhooks = Webhooks::new(secs(1)).unwrap();
-    let pace = Pace {
-        concurrency: 16,
-        refresh_interval: Duration::from_millis(50),
-        reconcile_interval: secs(300),
-        retry_after: jiff::SignedDuration::from_secs(5),
-        record_within: Duration::from_millis(100),
-        one_shot: OneShot::Repeat,
-    };
-    let metrics = Metrics::register(&mut MetricsRegistry::default());
-    let caller = Caller::new(Duration::from_millis(100)).unwrap();
-    let executor = Executor::new(store, caller, webhooks, metrics, pace);
-    let follower = scene.contender().work(OfTerms(Arc::clone(&executor))).start().unwrap();
-    executor.behind(follower.gate());
+    scene.untold(&leads, "untold").await;
+    let follower = scene.contender().start().unwrap();
+    let gate = follower.gate();
     eventually_true("it follows", secs(10), async || {
         follower.leadership().borrow().leader.is_some()
     })
     .await;
-    let term = leader.election().leadership().borrow().term.clone().unwrap();
-    OfTerms(Arc::clone(&executor)).prepare(&term).await.unwrap();
-    assert!(follower.gate().require_leader().is_err());
-    // A renewal of the leader is many of the follower's refresh intervals.
-    let expires_at = || leader.election().leadership().borrow().expires_at;
-    let before = expires_at();
-    eventually_true("the leader has renewed", secs(10), async || expires_at() > before).await;
-    assert_eq!(calls(), 1, "somebody executed without leading");
-    scene.gateway.go_on();
+    let forced = Forced::behind(&scene, &gate).await;
+    assert_eq!(forced.takes(), 0, "it has taken something to execute it");
+    assert_eq!(forced.schedule(), 10);
+    assert!(!gate.is_leader());
+    assert!(scene.gateway.calls().is_empty(), "somebody executed without leading");
+    assert!(scene.gateway.webhooks().is_empty(), "somebody told without leading");
+
+    scene.expire().await;
     for number in 0..10 {
         assert_eq!(scene.ends(&number.to_string()).await.status, Status::Accepted);
     }
-    assert!(scene.gateway.calls().iter().all(|call| call.epoch == epoch.get()));
+    let epoch = gate.require_leader().unwrap().epoch;
+    assert!(epoch > leads.epoch());
+    let calls = scene.gateway.calls();
+    assert!(calls.len() == 10 && calls.iter().all(|call| call.epoch == epoch.get()), "{calls:?}");
+    let told = || scene.gateway.webhooks().len();
+    eventually_true("the webhook is sent", secs(10), async || told() == 1).await;
 }
 
 /// Seed 000, 4: "Leader stops executing immediately on lease loss."

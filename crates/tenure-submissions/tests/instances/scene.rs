@@ -28,10 +28,11 @@ use tenure_submissions::{
     database::{self, LEASES},
     instance::{Behaviour, Instance},
     intent::{AttemptView, IntentView, Status},
+    policy::{Next, Outcome},
     registry::Registry,
     schedule::Row,
     schema,
-    store::{OneShot, Reserve, Store, Submission, Submitted},
+    store::{Finished, OneShot, Reserve, Store, Submission, Submitted},
 };
 use tenure_testkit::{eventually, postgres::Postgres, secs, sqlserver};
 
@@ -166,10 +167,14 @@ impl Scene {
     }
 
     pub fn contender(&self) -> Builder {
+        self.contender_for(LEASE_NAME, Self::timing())
+    }
+
+    pub fn contender_for(&self, scope: &str, timing: Timing) -> Builder {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
         let holder = HolderId::new(format!("sm-{number}")).unwrap();
-        let candidate = Candidate::new(Scope::new(LEASE_NAME).unwrap(), holder);
-        database::contender(&self.db, candidate, Self::timing()).unwrap()
+        let candidate = Candidate::new(Scope::new(scope).unwrap(), holder);
+        database::contender(&self.db, candidate, timing).unwrap()
     }
 
     pub fn behaviour() -> Behaviour {
@@ -230,22 +235,22 @@ impl Scene {
     }
 
     /// The lease, whoever has it, has run out.
-    async fn expire(&self) {
+    pub async fn expire(&self) {
+        let expire = |table: &str, now: &str| {
+            format!("UPDATE {table} SET expires_at = {now} WHERE lease_name = '{LEASE_NAME}'")
+        };
         match (&self.database, &self.db) {
             (Database::Postgres(postgres), _) => {
                 let client = postgres.connect().await.unwrap();
-                let expire = "UPDATE submission_manager_leases SET expires_at = clock_timestamp()";
-                client.execute(expire, &[]).await.unwrap();
+                client.execute(&expire(LEASES, "clock_timestamp()"), &[]).await.unwrap();
             }
             (Database::SqlServer(database), _) => {
-                let expire =
-                    "UPDATE dbo.submission_manager_leases SET expires_at = SYSUTCDATETIME()";
-                database.session().await.unwrap().run(expire).await.unwrap();
+                let expire = expire(&format!("dbo.{LEASES}"), "SYSUTCDATETIME()");
+                database.session().await.unwrap().run(&expire).await.unwrap();
             }
             (_, DatabaseUrl::Sqlite(data)) => {
                 let leases = LeaseFile::beside(data).open(secs(10)).unwrap();
-                let expire = "UPDATE tenure_leases SET expires_at = boottime_ms()";
-                leases.execute(expire, []).unwrap();
+                leases.execute(&expire("tenure_leases", "boottime_ms()"), []).unwrap();
             }
             _ => unreachable!(),
         }
@@ -270,6 +275,31 @@ impl Scene {
         let term = Term::granted(scope, holder, epoch);
         assert_eq!(fence.raise(&term, &place).await.unwrap(), Raised::Raised);
         term
+    }
+
+    /// Stores an intent, without any instance.
+    pub async fn stored(&self, id: &str, target: &str) -> Row {
+        let submission = submission(&self.registry(), id, target);
+        match self.looking().submit(&[submission]).await.unwrap().remove(0) {
+            Submitted::New(stored) => stored.row,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// An intent that this term has ended, and whose webhook nobody has sent.
+    pub async fn untold(&self, term: &Term, id: &str) {
+        let row = self.stored(id, "told").await;
+        let reserved = self.looking().reserve(term, &[row], OneShot::Repeat).await.unwrap();
+        let [Reserve::Ready(reservation)] = &reserved[..] else { panic!("{reserved:?}") };
+        let finished = Finished {
+            row,
+            number: reservation.number,
+            started_at: reservation.started_at,
+            finished_at: reservation.started_at,
+            outcome: Outcome::Accepted { reason: None },
+            next: Next::Accepted,
+        };
+        assert_eq!(self.looking().record(term, &[finished]).await.unwrap().len(), 1);
     }
 
     /// Somebody leads, takes an intent for an attempt, and is never heard of again.
@@ -304,15 +334,18 @@ pub async fn submit_many(instance: &Instance, count: usize, target: &str) {
 
 /// Submits through an instance.
 pub async fn submit(instance: &Instance, id: &str, target: &str) -> Submitted {
+    instance.intake.submit(submission(&instance.registry, id, target)).await.unwrap()
+}
+
+fn submission(registry: &Registry, id: &str, target: &str) -> Submission {
     let payload = format!("{{\"id\":\"{id}\"}}");
-    let submission = Submission {
+    Submission {
         intent_id: id.to_owned(),
         submission_target: target.to_owned(),
         payload_hash: Sha256::digest(&payload).into(),
         payload: payload.into(),
-        contract: instance.registry.contract(target).unwrap(),
-    };
-    instance.intake.submit(submission).await.unwrap()
+        contract: registry.contract(target).unwrap(),
+    }
 }
 
 /// Waits until one of them leads; which, and in which term.

@@ -1,4 +1,4 @@
-//! A store that hears nothing, waits, or hides something: real otherwise.
+//! A store that hears nothing, waits, hides something, or counts: real otherwise.
 
 use std::sync::{
     Arc, Mutex,
@@ -26,18 +26,37 @@ pub struct Tampered {
     pub rebuilds: Semaphore,
     /// What no refresh brings.
     pub hidden: Mutex<Vec<Row>>,
+    /// How many refreshes were answered.
+    pub refreshes: AtomicUsize,
+    /// How often intents were taken and webhooks noted, and how many of these may be answered.
+    pub takes: AtomicUsize,
+    pub answers: Semaphore,
 }
 
 impl Tampered {
     pub fn with(store: Arc<dyn Store>) -> Self {
-        let rebuilds = Semaphore::new(Semaphore::MAX_PERMITS);
+        let free = || Semaphore::new(Semaphore::MAX_PERMITS);
         Self {
             store,
             is_deaf: false,
             begun: AtomicUsize::new(0),
-            rebuilds,
+            rebuilds: free(),
             hidden: Mutex::default(),
+            refreshes: AtomicUsize::new(0),
+            takes: AtomicUsize::new(0),
+            answers: free(),
         }
+    }
+
+    /// What is taken from now on is done, and not answered until the permits are given back.
+    pub fn hold_answers(&self) -> usize {
+        self.answers.forget_permits(Semaphore::MAX_PERMITS)
+    }
+
+    async fn taken<T>(&self, answer: T) -> T {
+        self.takes.fetch_add(1, Ordering::SeqCst);
+        self.answers.acquire().await.unwrap().forget();
+        answer
     }
 }
 
@@ -69,6 +88,7 @@ impl Store for Tampered {
         let mut read = self.store.refresh(since).await?;
         let hidden = self.hidden.lock().unwrap();
         read.changes.retain(|change| !hidden.contains(&change.row));
+        self.refreshes.fetch_add(1, Ordering::SeqCst);
         Ok(read)
     }
 
@@ -82,7 +102,7 @@ impl Store for Tampered {
         rows: &[Row],
         one_shot: OneShot,
     ) -> Result<Vec<Reserve>, StoreError> {
-        self.store.reserve(term, rows, one_shot).await
+        self.taken(self.store.reserve(term, rows, one_shot).await).await
     }
 
     async fn unreserve(&self, term: &Term, rows: &[Row]) -> Result<(), StoreError> {
@@ -106,7 +126,7 @@ impl Store for Tampered {
         term: &Term,
         rows: &[Row],
     ) -> Result<Vec<WebhookDue>, StoreError> {
-        self.store.begin_webhooks(term, rows).await
+        self.taken(self.store.begin_webhooks(term, rows).await).await
     }
 
     async fn unbegin_webhooks(&self, term: &Term, rows: &[Row]) -> Result<(), StoreError> {
