@@ -8,6 +8,7 @@ pub mod fighter;
 pub mod fuzz;
 pub mod haproxy;
 pub mod lateness;
+pub mod log;
 pub mod node;
 pub mod patroni;
 mod pause;

@@ -9,7 +9,7 @@ use tenure::{
     fence::{Fence, FenceError, Raised},
     lock::LockPlace,
 };
-use tenure_testkit::{millis, secs};
+use tenure_testkit::{eventually, log::Log, millis, secs};
 
 use crate::scene::{Scene, becomes};
 
@@ -75,4 +75,22 @@ async fn a_winner_that_is_never_ready_lets_another_lead() {
     let scene = Scene::with(timing());
     let first = scene.candidate("one").work(NeverReady);
     the_second_leads(&scene, first).await;
+}
+
+/// Nobody else contends, so that it wins again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_term_that_could_not_begin_is_told_in_the_log() {
+    let (log, scene) = (Log::kept(), Scene::with(timing()));
+    let _alone = scene.candidate("told-each-time").work(NeverReady).start().unwrap();
+    let told = || {
+        let all = log.events("leader_could_not_begin").into_iter();
+        all.filter(|fields| fields["holder_id"] == "told-each-time").collect::<Vec<_>>()
+    };
+    let told = eventually("it is told twice", secs(30), async || {
+        Some(told()).filter(|told| told.len() >= 2)
+    })
+    .await;
+    for (fields, epoch) in told.iter().zip(1..) {
+        assert_eq!((&fields["epoch"], &fields["reason"]), (&epoch.into(), &"cannot_begin".into()));
+    }
 }

@@ -1,15 +1,9 @@
 //! What operators see: the stream of changes, metrics and logs.
 
-use std::{
-    io,
-    sync::{Arc, Mutex},
-};
-
 use prometheus_client::{encoding::text::encode, registry::Registry};
 use tenure::{Epoch, LeaderStateChanged, Metrics, Role, Timing, lock::sqlite_lease::LeaseFile};
-use tenure_testkit::{eventually_true, millis, secs};
+use tenure_testkit::{eventually_true, log::Log, millis, secs};
 use tokio_stream::StreamExt;
-use tracing_subscriber::fmt::MakeWriter;
 
 use crate::scene::{Scene, becomes};
 
@@ -98,49 +92,15 @@ async fn the_age_of_a_heartbeat_grows_between_heartbeats() {
     eventually_true("a renewal resets it", secs(5), async || age() < 50).await;
 }
 
-/// Keeps what is logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'w> MakeWriter<'w> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'w self) -> Self {
-        self.clone()
-    }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_log_events_carry_the_fields_of_both_vocabularies() {
-    let log = Log::default();
-    tracing_subscriber::fmt()
-        .json()
-        .with_max_level(tracing::Level::DEBUG)
-        .with_writer(log.clone())
-        .init();
+    let log = Log::kept();
     let timing = Timing::lease(secs(60)).renew_interval(millis(400)).build().unwrap();
     let scene = Scene::with(timing);
-    let one = scene.candidate("one").start().unwrap();
+    let one = scene.candidate("heard-of").start().unwrap();
     becomes(&one, Role::Leader).await;
-    let lines = || {
-        let bytes = log.0.lock().unwrap().clone();
-        let text = String::from_utf8(bytes).unwrap();
-        text.lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect::<Vec<serde_json::Value>>()
-    };
-    let event = |name: &str| lines().into_iter().find(|line| line["fields"]["message"] == name);
+    let event =
+        |name: &str| log.events(name).into_iter().find(|fields| fields["holder_id"] == "heard-of");
     eventually_true("a renewal", secs(5), async || event("leader_renewed").is_some()).await;
     let leases = LeaseFile::beside(&scene.data()).open(secs(5)).unwrap();
     leases.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -150,24 +110,19 @@ async fn the_log_events_carry_the_fields_of_both_vocabularies() {
 
     for name in ["leader_acquired", "leader_renewed"] {
         let event = event(name).unwrap();
-        let expires_at = event["fields"]["expires_at"].as_str().expect(name);
+        let expires_at = event["expires_at"].as_str().expect(name);
         assert!(expires_at.parse::<jiff::Timestamp>().is_ok(), "{expires_at}");
     }
     let failed = event("leader_renew_failed").unwrap();
-    assert!(failed["fields"]["sql_error"].as_str().is_some_and(|error| !error.is_empty()));
+    assert!(failed["sql_error"].as_str().is_some_and(|error| !error.is_empty()));
     let lost = event("leader_lost").unwrap();
-    assert_eq!(lost["fields"]["reason"], "drained");
+    assert_eq!(lost["reason"], "drained");
     for name in ["leader_acquired", "leader_renewed", "leader_renew_failed", "leader_lost"] {
-        let event = event(name).unwrap();
-        let fields = &event["fields"];
-        assert_eq!(
-            (&fields["holder_id"], &fields["lease_epoch"]),
-            (&"one".into(), &1.into()),
-            "{name}"
-        );
+        let fields = event(name).unwrap();
+        assert_eq!(fields["lease_epoch"], 1, "{name}");
         assert_eq!(
             (&fields["holder_identity"], &fields["epoch"]),
-            (&"one".into(), &1.into()),
+            (&"heard-of".into(), &1.into()),
             "{name}"
         );
         assert!(fields["scope_key"].is_i64(), "{name}");

@@ -4,6 +4,7 @@ use tenure::{
     Epoch, Term,
     fence::{Fence, FenceError, Raised, postgres},
 };
+use tenure_testkit::{eventually_true, secs};
 use tokio_postgres::Client;
 
 use crate::server::{SCOPE, Server, attempt, fence_call, lease_rows, over, place, term};
@@ -27,6 +28,30 @@ async fn a_raise_below_the_fence_is_refused_and_says_where_it_stands() {
         assert_eq!(fence.raise(&late, &lease_rows()).await.unwrap(), refused_at(7), "{late}");
     }
     assert_eq!(fence_rows(&session).await, before);
+}
+
+/// What a follower does beforehand, so that its first raise is quick.
+#[tokio::test]
+async fn a_rehearsal_leaves_no_fence_no_slot_and_no_term() {
+    let server = Server::start().await;
+    let session = server.session().await;
+    let left = async || {
+        let tables = ["tenure_fences", "tenure_fence_slots", "tenure_terms"];
+        let counts = tables.map(|table| format!("(SELECT count(*) FROM {table})"));
+        let row = session.query_one(&format!("SELECT {}", counts.join(" + ")), &[]).await.unwrap();
+        row.get::<_, i64>(0)
+    };
+    session.batch_execute("ALTER ROLE postgres SET track_functions = 'all'").await.unwrap();
+    let fence = server.fence();
+    fence.rehearse().await;
+    // The session that rehearsed says so when it ends.
+    drop(fence);
+    eventually_true("it has raised", secs(10), async || {
+        let calls = "SELECT FROM pg_stat_user_functions WHERE funcname = 'tenure_raise_fence'";
+        session.query_opt(calls, &[]).await.unwrap().is_some()
+    })
+    .await;
+    assert_eq!(left().await, 0);
 }
 
 #[tokio::test]

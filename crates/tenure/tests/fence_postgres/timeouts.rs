@@ -4,7 +4,7 @@ use tenure::{
     fence::{Fence, FenceError, PostgresFence, Raised, postgres},
     schema,
 };
-use tenure_testkit::{eventually_true, secs};
+use tenure_testkit::{eventually_true, log::Log, secs};
 use tokio_postgres::Client;
 
 use crate::server::{PAY, Server, attempt, fence_call, lease_rows, over};
@@ -101,8 +101,16 @@ async fn a_fenced_transaction_that_is_kept_busy_is_ended_and_a_takeover_gets_thr
     assert_eq!(server.order().await, "new", "what it had written is gone with it");
 }
 
+/// What is told of this session: which it is, whose, and what to do about it.
+fn told_of(log: &Log, pid: i32) -> Option<String> {
+    let told = log.events("fence_held_back").into_iter().find(|fields| fields["pid"] == pid)?;
+    let part = |name: &str| told[name].as_str().unwrap_or_default().to_owned();
+    Some(format!("{} of {}: {}", part("application"), part("role"), part("help")))
+}
+
 #[tokio::test]
-async fn whoever_may_not_be_ended_holds_a_raise_back_and_others_are_left_alone() {
+async fn whoever_may_not_be_ended_holds_a_raise_back_by_name_and_others_are_left_alone() {
+    let log = Log::kept();
     let server = Server::with_margin(secs(1)).await;
     let old = server.lead("a").await;
     let admin = server.session().await;
@@ -111,12 +119,21 @@ async fn whoever_may_not_be_ended_holds_a_raise_back_and_others_are_left_alone()
     let bystander = server.session().await;
     bystander.batch_execute("BEGIN; SELECT FROM tenure_fences").await.unwrap();
     // The superuser's transaction is not the clerk's to end.
-    let busy = kept_busy(server.session().await, fence_call(&old)).await;
+    let session = server.session().await;
+    session.batch_execute("SET application_name = 'payroll'").await.unwrap();
+    let pid: i32 = session.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+    let busy = kept_busy(session, fence_call(&old)).await;
     let new = server.win("b").await;
     let url = server.postgres.url_as("clerk", "postgres").parse().unwrap();
     let held_back = PostgresFence::new(url, server.timing).raise(&new, &lease_rows()).await;
     assert!(matches!(held_back, Err(FenceError::Database(_))), "{held_back:?}");
     assert!(!busy.is_finished());
+    assert_eq!(
+        told_of(&log, pid).as_deref(),
+        Some(
+            "payroll of postgres: this role may not end it: pg_terminate_backend, by its owner or a superuser"
+        )
+    );
     // A superuser's raise ends it, and nobody else.
     assert_eq!(server.fence().raise(&new, &lease_rows()).await.unwrap(), Raised::Raised);
     busy.await.unwrap();
