@@ -356,6 +356,7 @@ fn a_winner_that_cannot_raise_the_fence_gives_the_term_back_and_stays_out() {
     // Others may hear of the release only when they look again; its own news does not bring it back sooner.
     let left_at = node.now;
     while acquire(&node.sleeps(Duration::from_millis(500))).is_none() {
+        assert!(node.now.since(left_at) < LEASE * 10, "it has asked at once, or never asks again");
         assert_eq!(acquire(&node.hears(Event::Nudged)), None);
     }
     assert!(node.now.since(left_at) >= timing.acquire_interval() * 2 - Duration::from_secs(1));

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use tenure::{
-    Candidate, Epoch, HolderId, Scope, Takeover, Timing,
+    Candidate, Election, Epoch, HolderId, Role, Scope, Takeover, Timing,
     elector::{Renewal, Shown},
     lock::{
         Acquire, Grant, Holding, Lock, Renew,
@@ -16,8 +16,17 @@ use tenure::{
     schema,
 };
 use tenure_database::{migrate, postgres::PostgresUrl};
-use tenure_testkit::{eventually, millis, postgres::Postgres, secs};
+use tenure_testkit::{
+    eventually, eventually_true,
+    log::Log,
+    millis,
+    postgres::{Postgres, Stop},
+    proxy::Proxy,
+    secs,
+};
 use tokio::sync::Mutex;
+
+use crate::scene::becomes;
 
 const LEASE: Duration = secs(20);
 
@@ -129,6 +138,42 @@ async fn a_term_of_another_server_is_sat_out_where_a_session_decides() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_takes_the_place_of_another_is_told_in_the_log() {
+    let (log, primary) = (Log::kept(), server().await);
+    let standby = primary.replica().await.unwrap();
+    let proxy = Proxy::to(primary.addr()).await.unwrap();
+    let url = format!("postgres://postgres@127.0.0.1:{}/postgres", proxy.port()).parse().unwrap();
+    let timing = Timing::lease(secs(60)).renew_interval(millis(300)).build().unwrap();
+    let who = candidate("told-of-servers");
+    let lock = PostgresLease::new(url, LeaseTable::default(), who.clone(), timing).unwrap();
+    let election = Election::builder(who, timing, lock).start().unwrap();
+    becomes(&election, Role::Leader).await;
+    let told = || {
+        let all = log.events("leader_server_changed").into_iter();
+        all.filter(|fields| fields["holder_id"] == "told-of-servers").collect::<Vec<_>>()
+    };
+    assert!(told().is_empty());
+    primary.stop(Stop::Immediate).await.unwrap();
+    standby.promote().await.unwrap();
+    proxy.redirect(standby.addr());
+    eventually_true("it is told", secs(20), async || !told().is_empty()).await;
+    let server = told()[0]["server"].as_str().unwrap().to_owned();
+    assert!(server.ends_with(":00000002"), "{server}");
+}
+
+/// It may lack a term that was granted before: nobody here knows.
+#[tokio::test]
+async fn the_first_term_on_a_server_that_was_promoted_is_sat_out_too() {
+    let primary = server().await;
+    let promoted = primary.replica().await.unwrap();
+    promoted.promote().await.unwrap();
+    let leased = granted(&mut lease(&promoted, "one")).await.settle;
+    assert!(is_most_of(leased, LEASE), "{leased:?}");
+    let locked = granted(&mut advisory(&promoted, "one", Takeover::Immediate)).await.settle;
+    assert!(is_most_of(locked, secs(6) + millis(1_200)), "{locked:?}");
+}
+
 /// The stored expiry and the renewal, as the row has them.
 async fn stored(postgres: &Postgres) -> (String, String) {
     let client = postgres.connect().await.unwrap();
@@ -206,6 +251,30 @@ async fn a_lease_that_was_renewed_meanwhile_is_not_overdue() {
     let seen = held(two.acquire(Epoch::ZERO).await.unwrap()).shown.unwrap().renewal;
     assert!(matches!(one.renew(epoch).await.unwrap(), Renew::Renewed { extends: true, .. }));
     held(two.acquire_overdue(Epoch::ZERO, seen).await.unwrap());
+}
+
+/// It looks overdue when it is asked for, and its row says otherwise by the time that it is locked.
+#[tokio::test]
+async fn a_lease_that_is_renewed_while_it_is_taken_as_overdue_stays() {
+    let postgres = server().await;
+    let mut one = lease(&postgres, "one");
+    let epoch = granted(&mut one).await.epoch;
+    let mut two = lease(&postgres, "two");
+    let seen = held(two.acquire(Epoch::ZERO).await.unwrap()).shown.unwrap().renewal;
+    let renewing = postgres.connect().await.unwrap();
+    let renew = "BEGIN; UPDATE tenure_leases SET renewed_at = clock_timestamp()";
+    renewing.batch_execute(renew).await.unwrap();
+    let client = postgres.connect().await.unwrap();
+    let renewed = async {
+        eventually_true("the taker waits", secs(10), async || {
+            let waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'";
+            !client.query(waiting, &[]).await.unwrap().is_empty()
+        })
+        .await;
+        renewing.batch_execute("COMMIT").await.unwrap();
+    };
+    let (answer, ()) = tokio::join!(two.acquire_overdue(Epoch::ZERO, seen), renewed);
+    assert_eq!(held(answer.unwrap()).epoch, epoch);
 }
 
 #[tokio::test]

@@ -26,6 +26,13 @@ async fn granted(lock: &mut SqliteLease) -> Grant {
     }
 }
 
+async fn held_by(lock: &mut SqliteLease) -> String {
+    match lock.acquire(Epoch::ZERO).await.unwrap() {
+        Acquire::Held(held) => held.holder,
+        Acquire::Granted(grant) => panic!("granted: {grant:?}"),
+    }
+}
+
 /// The lease file and what SQLite keeps beside it.
 fn files(scene: &Scene) -> [std::path::PathBuf; 3] {
     let file = LeaseFile::beside(&scene.data()).path().to_owned();
@@ -50,6 +57,25 @@ async fn a_renewal_in_a_file_that_was_deleted_is_refused() {
     assert_eq!(one.renew(epoch).await.unwrap(), Renew::Lost);
     let _there_again = leases(&scene);
     assert_eq!(one.renew(epoch).await.unwrap(), Renew::Lost, "another file stands in its place");
+}
+
+#[tokio::test]
+async fn a_follower_asks_in_the_file_that_everybody_finds() {
+    let scene = Scene::new();
+    let (mut one, mut two) = (lock(&scene, "one"), lock(&scene, "two"));
+    granted(&mut one).await;
+    assert_eq!(held_by(&mut two).await, "one");
+    for file in files(&scene) {
+        let _ = fs::remove_file(file);
+    }
+    granted(&mut lock(&scene, "three")).await;
+    assert_eq!(held_by(&mut two).await, "three");
+    for file in files(&scene) {
+        let _ = fs::remove_file(file);
+    }
+    granted(&mut lock(&scene, "four")).await;
+    let seen = two.observe().await.unwrap();
+    assert_eq!(seen.held.map(|held| held.holder).as_deref(), Some("four"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

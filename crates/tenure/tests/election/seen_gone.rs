@@ -95,6 +95,18 @@ async fn a_dead_predecessor_does_not_hide_a_living_one_before_it() {
     assert!(settle > secs(15), "the first may still act: {settle:?}");
 }
 
+/// A failover may have lost a later term, of which nobody here knows who acts in it.
+#[tokio::test]
+async fn a_term_of_another_server_is_sat_out_though_its_processes_are_gone() {
+    let (scene, one) = (Scene::new().await, Actor::start());
+    scene.wins("one", Some(&one)).await;
+    drop(one);
+    let fail_over = "UPDATE msp_leader_state SET server = '7:00000001'";
+    scene.client.execute(fail_over, &[]).await.unwrap();
+    let settle = scene.wins("two", None).await.settle;
+    assert!(settle > secs(15), "a term that was lost may still be acted in: {settle:?}");
+}
+
 #[tokio::test]
 async fn names_left_by_an_earlier_term_say_nothing_about_a_later_one() {
     let (scene, one) = (Scene::new().await, Actor::start());
