@@ -268,7 +268,8 @@ async fn a_crash_of_the_database_ends_in_one_leader_again() {
     restart_ends_the_term(Stop::Immediate).await;
 }
 
-/// The database is back long before the lease ends: the term goes on, and its gate was never shut.
+/// The database is back long before the lease ends: the term goes on, and its gate was never shut. It is away for
+/// more than two renew intervals, so that a renewal fails.
 async fn restart_is_ridden_out(stop: Stop) {
     let postgres = server().await.unwrap();
     let settings = NodeSettings {
@@ -278,7 +279,9 @@ async fn restart_is_ridden_out(stop: Stop) {
     };
     let nodes = nodes_with(&settings, 2);
     let (leader, epoch, since) = somebody_leads(&nodes, Epoch::ZERO, secs(10)).await;
-    postgres.restart(stop).await.unwrap();
+    postgres.stop(stop).await.unwrap();
+    nothing_happens_for(1_500).await;
+    postgres.resume().await.unwrap();
     let client = postgres.connect().await.unwrap();
     let resumed = "SELECT pg_postmaster_start_time()";
     let resumed: SystemTime = client.query_one(resumed, &[]).await.unwrap().get(0);

@@ -1,7 +1,11 @@
 //! Whole processes on one SQLite file, killed and frozen.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
-use std::{path::Path, time::Duration};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    path::Path,
+    time::Duration,
+};
 
 use anyhow::Result;
 use rusqlite::Connection;
@@ -69,6 +73,26 @@ impl Files {
             assert!(pair[0].0 != pair[1].0 || pair[0].1 == pair[1].1, "two holders: {pair:?}");
         }
     }
+}
+
+/// The check itself, on two nodes that may well lead at the same time: their scopes are two.
+#[tokio::test(flavor = "multi_thread")]
+async fn gates_that_were_open_together_are_found_though_a_node_is_dead() {
+    let files = Files::new().unwrap();
+    let db = format!("sqlite:{}", files.folder.path().join("tenure.db").display());
+    let start = |scope: &str| {
+        let settings = NodeSettings::new(&db, LockChoice::SqliteLease, scope);
+        let settings = NodeSettings { scope: scope.to_owned(), ..settings };
+        Node::start(Path::new(NODE), &settings).unwrap()
+    };
+    let mut nodes = ["jobs", "mail"].map(start);
+    let is_found = |nodes: &[Node]| {
+        let checked = AssertUnwindSafe(|| terms_never_open_together(nodes));
+        catch_unwind(checked).is_err()
+    };
+    eventually_true("two open gates are found", secs(20), async || is_found(&nodes)).await;
+    nodes[0].kill().unwrap();
+    assert!(is_found(&nodes), "what a dead node told is forgotten");
 }
 
 #[tokio::test(flavor = "multi_thread")]
