@@ -1,4 +1,4 @@
-//! One statement in a transaction of its own, in one round trip, through any pooler.
+//! One statement in a transaction of its own, in two round trips, through any pooler.
 
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ pub(crate) type Parameter<'p> = (&'p (dyn ToSql + Sync), Type);
 /// Runs a statement that must be durable, and that the server itself ends after `limit`.
 ///
 /// Unnamed statements and settings of the transaction alone: nothing of it outlives the transaction,
-/// so a transaction pooler does no harm.
+/// so a transaction pooler does no harm. The statement is sent when the transaction has begun and has its settings:
+/// behind a `BEGIN` that failed it would commit by itself, and need not be durable.
 pub(crate) async fn transact(
     client: &Client,
     limit: Duration,
@@ -25,11 +26,8 @@ pub(crate) async fn transact(
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
     let limit = limit.as_millis().to_string();
     let settings: [Parameter<'_>; 1] = [(&limit, Type::TEXT)];
-    let (_, _, rows, ()) = try_join!(
-        client.batch_execute(BEGIN),
-        client.query_typed(SETTINGS, &settings),
-        client.query_typed(statement, parameters),
-        client.batch_execute("COMMIT"),
-    )?;
+    try_join!(client.batch_execute(BEGIN), client.query_typed(SETTINGS, &settings))?;
+    let statement = client.query_typed(statement, parameters);
+    let (rows, ()) = try_join!(statement, client.batch_execute("COMMIT"))?;
     Ok(rows)
 }

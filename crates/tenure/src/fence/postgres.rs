@@ -44,6 +44,10 @@ pub const REFUSED: &str = "TN001";
 /// The SQLSTATE of a scope that is fenced by another lock.
 pub const OTHER_LOCK: &str = "TN002";
 
+/// After a statement that failed, a bare `COMMIT` would roll back and say that all is well; a query says that it is
+/// not, and then nothing behind it in the same message is run.
+const COMMIT: &str = "SELECT; COMMIT";
+
 /// Up to so many futures are polled in the order in which they were given, all of them.
 const MOST_CALLS: usize = 30;
 
@@ -82,10 +86,11 @@ pub struct FencedTransaction<'c> {
 }
 
 impl FencedTransaction<'_> {
-    /// Commits. An error means that nobody knows whether it was.
+    /// Commits. An error means that nobody knows whether it was; after a statement that failed, it was not.
     pub async fn commit(mut self) -> Result<(), FenceError> {
+        self.client.batch_execute(COMMIT).await?;
         self.open = false;
-        Ok(self.client.batch_execute("COMMIT").await?)
+        Ok(())
     }
 }
 

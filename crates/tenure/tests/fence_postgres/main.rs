@@ -7,6 +7,7 @@
 
 mod advisory;
 mod by_hand;
+mod durable;
 mod epochs;
 mod forgotten;
 mod history;

@@ -288,3 +288,22 @@ async fn a_begin_that_is_given_up_while_it_waits_leaves_no_transaction_behind() 
 async fn assert_no_transaction(session: &Client) {
     assert_eq!(attempt(session, "SAVEPOINT here").await, Err("25P01".to_owned()));
 }
+
+/// The server answers a `COMMIT` after a failed statement with a rollback, and calls it a success.
+#[tokio::test]
+async fn a_commit_after_a_statement_that_failed_is_an_error() {
+    let server = Server::start().await;
+    let term = server.lead("a").await;
+    let mut session = server.session().await;
+    let fenced = postgres::begin(&mut session, &term).await.unwrap();
+    fenced.batch_execute(PAY).await.unwrap();
+    fenced.batch_execute("SELECT 1 / 0").await.unwrap_err();
+    let error = fenced.commit().await.unwrap_err();
+    assert!(matches!(error, FenceError::Database(_)), "{error:?}");
+    assert_eq!(server.order().await, "new");
+
+    let fenced = postgres::begin(&mut session, &term).await.unwrap();
+    fenced.batch_execute(PAY).await.unwrap();
+    fenced.commit().await.unwrap();
+    assert_eq!(server.order().await, "paid", "the session is as good as before");
+}
