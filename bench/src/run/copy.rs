@@ -69,7 +69,8 @@ impl Copy {
 
 /// Kills all that descend from a process, whoever is frozen.
 pub fn kill_family(pid: Pid) {
-    family::signal(|| family::descendants(pid, &HashSet::new()), &[Signal::KILL]);
+    let below = family::descendants(pid, &HashSet::new()).unwrap_or_default();
+    family::signal(&below, &[Signal::KILL]);
 }
 
 impl Drop for Copy {

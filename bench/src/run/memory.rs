@@ -45,7 +45,8 @@ pub async fn run(postgres: &Postgres) -> Result<()> {
 }
 
 fn keeper(copy: &Copy) -> Option<Pid> {
-    family::descendants(copy.pid(), &Default::default()).first().copied()
+    let below = family::descendants(copy.pid(), &Default::default()).ok()?;
+    below.first().map(|one| one.pid)
 }
 
 fn megabytes(pid: Pid, what: &str) -> Result<f64> {
