@@ -2,6 +2,7 @@
 
 use std::{fs::File, os::fd::AsFd, time::Duration};
 
+use tenure_database::BootInstant;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::{kept::Kept, nursery::Nursery, orders::Program};
@@ -61,9 +62,11 @@ impl Standby {
 
 async fn stand_by(nursery: Nursery, program: Program, mut asked: mpsc::UnboundedReceiver<Ask>) {
     let (mut is_wanted, mut kept) = (true, None);
+    let mut down_until = BootInstant::now();
     loop {
-        if is_wanted && kept.is_none() {
+        if is_wanted && kept.is_none() && down_until <= BootInstant::now() {
             kept = start(&nursery, &program).await;
+            down_until = BootInstant::now() + PAUSE;
         }
         tokio::select! {
             ask = asked.recv() => match ask {
@@ -75,19 +78,25 @@ async fn stand_by(nursery: Nursery, program: Program, mut asked: mpsc::Unbounded
                 Some(Ask::Resume) => is_wanted = true,
                 None => return end(kept.take(), &How::Asked).await,
             },
-            // Whoever it left behind must not keep a promotion waiting.
-            () = over(&mut kept), if is_wanted => end(kept.take(), &How::Killed).await,
+            // At once: nobody may be left to end what a lost keeper leaves behind.
+            () = over(&mut kept) => {
+                end(kept.take(), &How::Killed).await;
+                down_until = BootInstant::now() + PAUSE;
+            }
+            () = tokio::time::sleep(down_until.left()), if is_wanted && kept.is_none() => {}
         }
     }
 }
 
-/// Returns a while after it has ended by itself, or could not be started.
+/// Returns when it has ended by itself.
 async fn over(kept: &mut Option<Kept>) {
-    if let Some(kept) = kept {
-        let end = kept.exited().await;
-        tracing::warn!(target: "tenure", ?end, "standby_ended");
+    match kept {
+        Some(kept) => {
+            let end = kept.exited().await;
+            tracing::warn!(target: "tenure", ?end, "standby_ended");
+        }
+        None => std::future::pending().await,
     }
-    tokio::time::sleep(PAUSE).await;
 }
 
 async fn end(kept: Option<Kept>, how: &How) {

@@ -57,7 +57,10 @@ mod follows;
 mod happened;
 mod state;
 
-use std::hash::{Hash, Hasher};
+use std::{
+    hash::{Hash, Hasher},
+    time::Duration,
+};
 
 use tenure_database::BootInstant;
 
@@ -108,6 +111,7 @@ impl Elector {
             stray: None,
             watched: None,
             cautious_until: BootInstant::default(),
+            longest: Duration::ZERO,
             out_until: BootInstant::default(),
             failures: 0,
             nudged: false,

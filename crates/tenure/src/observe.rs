@@ -107,6 +107,12 @@ impl Observer {
         }
     }
 
+    pub(crate) fn lease_differs(&self, epoch: Epoch, theirs: Duration, ours: Duration) {
+        let (theirs_ms, ours_ms) = (theirs.as_millis() as u64, ours.as_millis() as u64);
+        let todo = "give all who contend for this scope the same lease";
+        event!(warn, self, epoch, { theirs_ms, ours_ms, todo, }, "leader_lease_differs");
+    }
+
     /// An observation, never a reason to take over.
     pub(crate) fn stale_leader(&self, epoch: Epoch, age: Duration) {
         let age_ms = age.as_millis() as u64;

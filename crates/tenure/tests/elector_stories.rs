@@ -246,6 +246,18 @@ fn a_jump_of_the_databases_clock_is_sat_out_for_a_lease() {
     assert!(after.contains(&Command::Prepare { epoch: FIRST }), "{after:?}");
 }
 
+/// Whoever held it last may have a longer lease than we.
+#[test]
+fn a_jump_is_sat_out_for_the_longest_lease_that_was_seen() {
+    let mut node = node();
+    let (command, renewal) = (node.asks(), Renewal { epoch: FIRST, mark: 1 });
+    let shown = Some(Shown { renewal, lasts: LEASE * 3 });
+    node.hears(Event::Held { command, epoch: FIRST, left: Some(LEASE * 3), shown, ours: false });
+    node.hears(Event::ClockJumped);
+    assert_eq!(acquire(&node.sleeps(LEASE * 3 - Duration::from_millis(1))), None);
+    assert!(acquire(&node.sleeps(Duration::from_millis(1))).is_some());
+}
+
 #[test]
 fn a_drain_lets_running_work_finish_releases_and_stays_out() {
     let mut node = node();

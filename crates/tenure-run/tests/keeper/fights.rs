@@ -10,7 +10,7 @@ use std::{
 
 use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
 use tenure_database::BootInstant;
-use tenure_run::{End, Kept, Program};
+use tenure_run::{End, Kept, Program, Standby};
 use tenure_testkit::{
     eventually, eventually_true,
     fighter::{Acts, Fighter},
@@ -18,7 +18,7 @@ use tenure_testkit::{
     secs,
 };
 
-use crate::scene::{Scene, assert_gone, exit_of};
+use crate::scene::{Scene, assert_gone, exit_of, is_gone, pid_in};
 
 async fn fights(scene: &Scene, feats: &str) -> (Fighter, Kept) {
     let fighter = Fighter::build(scene.folder.path()).unwrap();
@@ -152,4 +152,24 @@ async fn generations_end_one_after_the_other() {
     let pids =
         all().lines().map(|line| Pid::from_raw(line.parse().unwrap()).unwrap()).collect::<Vec<_>>();
     assert_gone(&pids);
+}
+
+/// Whoever loses the supervisor too, a moment later, finds nobody left.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_standbys_lost_keeper_leaves_behind_is_ended_at_once() {
+    let scene = Scene::new();
+    let script = "echo $PPID > keeper; echo $$ > standby; exec sleep 1000";
+    let standby = Standby::start(scene.nursery.clone(), scene.program(script));
+    let (keeper, first) =
+        (pid_in(&scene.path("keeper")).await, pid_in(&scene.path("standby")).await);
+    fs::remove_file(scene.path("standby")).unwrap();
+    kill_process(keeper, Signal::KILL).unwrap();
+    let killed = BootInstant::now();
+    eventually_true("it is gone", secs(5), async || is_gone(first)).await;
+    let gone = BootInstant::now();
+    let second = pid_in(&scene.path("standby")).await;
+    let down = BootInstant::now().since(gone);
+    assert!(gone.since(killed) < down, "ended after {:?}, down {down:?}", gone.since(killed));
+    standby.pause().await;
+    assert_gone(&[first, second]);
 }

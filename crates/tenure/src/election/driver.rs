@@ -38,6 +38,8 @@ pub(super) struct Driver {
     timing: Timing,
     candidate: Candidate,
     stale_after: Option<Duration>,
+    /// Another's lease that was told to differ from ours.
+    odd_lease: Option<Duration>,
     witness: Witness,
     shared: Arc<Shared>,
     observer: Observer,
@@ -119,6 +121,7 @@ pub(super) async fn run(
         timing,
         candidate,
         stale_after,
+        odd_lease: None,
         witness: Witness::new(timing.margin()),
         shared,
         observer,
@@ -267,12 +270,27 @@ impl Driver {
         {
             self.observer.stale_leader(held.epoch, age);
         }
+        self.compare_leases(&held);
         if held.holder.is_empty() {
             return self.lose_sight(held.epoch);
         }
         self.leader_until = Some(BootInstant::now() + self.known_for(held.left));
         let Holding { holder, epoch, .. } = held;
         self.shared.leadership.send_if_modified(|known| known.sees(holder, epoch));
+    }
+
+    /// Whoever sits a lease out counts with its own: copies of one scope must agree on it.
+    fn compare_leases(&mut self, held: &Holding) {
+        let (ours, margin) = (self.timing.lease_duration(), self.timing.margin());
+        let theirs = held.shown.map(|shown| shown.lasts);
+        // A renewal by a clock that was set back lasts a little more or less than it should.
+        let odd = theirs.filter(|theirs| theirs.abs_diff(ours) > margin);
+        if let Some(theirs) = odd
+            && self.odd_lease != odd
+        {
+            self.odd_lease = odd;
+            self.observer.lease_differs(held.epoch, theirs, ours);
+        }
     }
 
     /// How long the sight of another's term counts: as long as the term lasts; where that cannot be said, until

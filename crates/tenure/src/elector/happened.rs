@@ -117,6 +117,8 @@ impl Step<'_> {
         if ours {
             self.state.stray = Some(epoch);
         }
+        self.state.longest =
+            shown.map_or(self.state.longest, |shown| shown.lasts.max(self.state.longest));
         self.state.watched =
             shown.map(|shown| Watched::seeing(self.state.watched, shown, self.now));
         let pause =
@@ -253,7 +255,8 @@ impl Step<'_> {
     }
 
     fn clock_jumped(&mut self) {
-        self.state.cautious_until = self.now + self.timing.lease_duration();
+        let longest = self.timing.lease_duration().max(self.state.longest);
+        self.state.cautious_until = self.now + longest;
         if let Phase::Holding(hold) = &mut self.state.phase {
             hold.settled_at = hold.settled_at.max(self.state.cautious_until);
         }

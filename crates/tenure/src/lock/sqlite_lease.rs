@@ -58,7 +58,9 @@ impl SqliteLease {
         let busy = timing.statement_timeout();
         let file = LeaseFile::beside(data);
         let (leases, opened) = file.open_known(busy)?;
-        let (leases, data) = (thread(leases)?, thread(sqlite::open(data, busy)?)?);
+        let opened_data = sqlite::open(data, busy)?;
+        file::refuse_other_names(data)?;
+        let (leases, data) = (thread(leases)?, thread(opened_data)?);
         let machine = Machine::this()?;
         Ok(Self { candidate, timing, machine, file, leases, opened, data })
     }

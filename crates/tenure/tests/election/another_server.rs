@@ -29,6 +29,8 @@ use tokio::sync::Mutex;
 use crate::scene::becomes;
 
 const LEASE: Duration = secs(20);
+const RAISED: &str =
+    "SELECT tenure_raise_fence('jobs', 'two', 2, 'postgres-lease', 'tenure_leases', 2000)";
 
 async fn server() -> Postgres {
     let postgres = Postgres::with_settable_clock().await.unwrap();
@@ -84,6 +86,26 @@ async fn fail_over(postgres: &Postgres) {
 /// Most of a lease, less what the calls took.
 fn is_most_of(wait: Duration, whole: Duration) -> bool {
     wait > whole / 2 && wait <= whole
+}
+
+/// Its holder may act until the next renewal tells it.
+#[tokio::test]
+async fn a_lease_whose_row_was_deleted_is_sat_out_where_terms_are_known() {
+    let postgres = server().await;
+    let first = granted(&mut lease(&postgres, "one")).await;
+    write(&postgres, "DELETE FROM tenure_leases").await;
+    let mut two = lease(&postgres, "two");
+    let second = match two.acquire(first.epoch).await.unwrap() {
+        Acquire::Granted(grant) => grant,
+        Acquire::Held(held) => panic!("held: {held:?}"),
+    };
+    assert!(is_most_of(second.settle, LEASE), "known to the candidate: {:?}", second.settle);
+
+    let raised = format!("DELETE FROM tenure_leases; {RAISED}");
+    write(&postgres, &raised).await;
+    let third = granted(&mut lease(&postgres, "three")).await;
+    assert!(is_most_of(third.settle, LEASE), "known to the fence: {:?}", third.settle);
+    assert!(third.epoch > second.epoch);
 }
 
 #[tokio::test]
@@ -160,6 +182,27 @@ async fn a_server_that_takes_the_place_of_another_is_told_in_the_log() {
     eventually_true("it is told", secs(20), async || !told().is_empty()).await;
     let server = told()[0]["server"].as_str().unwrap().to_owned();
     assert!(server.ends_with(":00000002"), "{server}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_with_another_lease_than_ours_is_told_once_in_the_log() {
+    let (log, postgres) = (Log::kept(), server().await);
+    let leads = granted(&mut lease(&postgres, "one")).await;
+    for (holder, lease) in [("shorter", secs(5)), ("same", LEASE)] {
+        let timing = Timing::lease(lease).acquire_interval(millis(100)).build().unwrap();
+        let (url, who) = (postgres.url().parse().unwrap(), candidate(holder));
+        let lock = PostgresLease::new(url, LeaseTable::default(), who.clone(), timing).unwrap();
+        let election = Election::builder(who, timing, lock).start().unwrap();
+        let looks = async || election.leadership().borrow().leader.is_some();
+        eventually_true("it has looked", secs(10), looks).await;
+    }
+    let told = log.events("leader_lease_differs");
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(
+        (&told[0]["holder_id"], &told[0]["epoch"]),
+        (&"shorter".into(), &leads.epoch.get().into())
+    );
+    assert_eq!((&told[0]["theirs_ms"], &told[0]["ours_ms"]), (&20_000.into(), &5_000.into()));
 }
 
 /// It may lack a term that was granted before: nobody here knows.

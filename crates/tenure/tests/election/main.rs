@@ -4,6 +4,7 @@
 mod advisory;
 mod another_server;
 mod cannot_begin;
+mod file_names;
 mod lease_file;
 mod lifecycle;
 mod observed;

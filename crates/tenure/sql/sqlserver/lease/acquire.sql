@@ -25,7 +25,9 @@ SET @longest_us = DATEDIFF_BIG(MICROSECOND, @renewed_at, @expires_at);
 SET @latest = CASE WHEN @longest_us > @lease_ms * 1000
                    THEN DATEADD(MICROSECOND, @longest_us % 1000000, DATEADD(SECOND, @longest_us / 1000000, @now))
                    ELSE @until END;
+-- Where terms are known and no row is there, somebody has deleted it.
 SET @unknown_until = CASE WHEN @seen_server NOT IN ('', @server) OR @unknown_until > @latest THEN @latest
+                          WHEN @seen_epoch IS NULL AND (@fence > 0 OR @floor > 0) THEN @until
                           ELSE COALESCE(@unknown_until, '0001-01-01') END;
 SELECT @epoch = MAX(known.epoch) + 1
 FROM (VALUES (@floor), (@seen_epoch), (@fence)) AS known (epoch);

@@ -42,10 +42,10 @@ pub struct LeaseFile {
 }
 
 impl LeaseFile {
-    /// The lease file of a data file.
+    /// The lease file of a data file: beside the file itself, and not beside a link to it.
     #[must_use]
     pub fn beside(data: &Path) -> Self {
-        let mut path = data.as_os_str().to_owned();
+        let mut path = followed(data).into_os_string();
         path.push("-lease");
         Self { path: path.into() }
     }
@@ -99,6 +99,50 @@ impl LeaseFile {
             .map_err(DatabaseError::from)?;
         Ok(lease)
     }
+}
+
+/// As many links as the kernel follows.
+const MOST_LINKS: usize = 40;
+
+/// Where a path leads; the file need not be there yet.
+fn followed(path: &Path) -> PathBuf {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        let Ok(target) = fs::read_link(&path) else { break };
+        path = path.parent().unwrap_or(Path::new("")).join(target);
+    }
+    path
+}
+
+/// Refuses a data file that goes by several names: each would have a lease file of its own.
+pub(super) fn refuse_other_names(data: &Path) -> Result<(), LockError> {
+    let data = followed(data);
+    let shown = data.display();
+    let names = fs::metadata(&data).map_or(1, |known| known.nlink());
+    if names > 1 {
+        return Err(LockError::Refused(format!(
+            "{shown} has {names} names (hard links), and each would have a lease file of its own: leave it one"
+        )));
+    }
+    if is_mounted(&data) {
+        return Err(LockError::Refused(format!(
+            "{shown} is mounted by itself, and has another lease file where it comes from: mount its folder instead"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn is_mounted(path: &Path) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+
+    let known = statx(CWD, path, AtFlags::empty(), StatxFlags::BASIC_STATS);
+    known.is_ok_and(|known| known.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_mounted(_: &Path) -> bool {
+    false
 }
 
 /// Which file stands at a path. While somebody has it open, no other gets its number.
