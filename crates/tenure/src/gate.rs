@@ -231,6 +231,20 @@ mod tests {
         assert_eq!((token.epoch, token.holder_identity()), (Epoch::new(7), "node-1"));
         assert_eq!(token.term().scope().as_str(), "jobs");
         assert!(gate.ensure_epoch(token.epoch).is_ok());
+        assert!(gate.is_leader());
+        assert_eq!(gate.refused_total(), 0);
+    }
+
+    #[test]
+    fn an_open_gate_says_how_it_stands_and_a_shut_one_nothing() {
+        // Its lowest bit says who is admitted.
+        let (gate, until) = (gate(), BootInstant::from_nanos(soon().as_nanos() & !1));
+        gate.open(Epoch::new(7), until, Admits::RunningWork);
+        let standing = Standing { epoch: Epoch::new(7), until, admits_new_work: false };
+        assert_eq!(gate.standing(), Some(standing));
+        assert_eq!(gate.open_until(), Some(until));
+        gate.close();
+        assert_eq!((gate.standing(), gate.open_until()), (None, None));
     }
 
     #[test]

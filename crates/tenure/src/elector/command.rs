@@ -169,3 +169,31 @@ impl fmt::Display for EndReason {
         f.write_str(self.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Logs, metrics and the history of terms are searched for these words.
+    #[test]
+    fn every_reason_has_its_word() {
+        let reasons = [
+            (EndReason::Lost, "lost"),
+            (EndReason::DeadlinePassed, "deadline_passed"),
+            (EndReason::Late, "late"),
+            (EndReason::RenewFailed, "renew_failed"),
+            (EndReason::FenceRefused, "fence_refused"),
+            (EndReason::Superseded, "superseded"),
+            (EndReason::SessionEnded, "session_ended"),
+            (EndReason::ServerChanged, "server_changed"),
+            (EndReason::CannotBegin, "cannot_begin"),
+            (EndReason::ClockSetBack, "clock_set_back"),
+            (EndReason::Stalled, "stalled"),
+            (EndReason::WorkEnded, "work_ended"),
+            (EndReason::Drained, "drained"),
+        ];
+        for (reason, word) in reasons {
+            assert_eq!((reason.as_str(), reason.to_string().as_str()), (word, word));
+        }
+    }
+}

@@ -44,9 +44,9 @@ pub const REFUSED: &str = "TN001";
 /// The SQLSTATE of a scope that is fenced by another lock.
 pub const OTHER_LOCK: &str = "TN002";
 
-/// After a statement that failed, a bare `COMMIT` would roll back and say that all is well; a query says that it is
-/// not, and then nothing behind it in the same message is run.
-const COMMIT: &str = "SELECT; COMMIT";
+/// After a statement that failed, a bare `COMMIT` would roll back and say that all is well. Any other command says that
+/// it is not, and then nothing behind it in the same message is run; this one does what the commit would do first.
+const COMMIT: &str = "SET CONSTRAINTS ALL IMMEDIATE; COMMIT";
 
 /// Up to so many futures are polled in the order in which they were given, all of them.
 const MOST_CALLS: usize = 30;

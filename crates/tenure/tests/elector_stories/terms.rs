@@ -1,92 +1,13 @@
-//! The protocol step by step: each test is one thing that can happen to a node, told in order.
-#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+//! What can happen to a term, from the asking to the end.
 
 use std::time::Duration;
 
 use tenure::{
     Epoch, OnFailedRenew, Timing,
-    elector::{Admits, Command, CommandId, Elector, EndReason, Event, Renewal, Shown},
+    elector::{Admits, Command, EndReason, Event, Renewal, Shown},
 };
-use tenure_database::BootInstant;
 
-const LEASE: Duration = Duration::from_secs(10);
-const FIRST: Epoch = Epoch::new(1);
-
-/// A node and its clock.
-struct Node {
-    elector: Elector,
-    now: BootInstant,
-}
-
-impl Node {
-    fn new(timing: Timing) -> Self {
-        Self { elector: Elector::new(timing), now: BootInstant::from_nanos(1_000_000_000) }
-    }
-
-    fn hears(&mut self, event: Event) -> Vec<Command> {
-        let commands = self.elector.step(self.now, event);
-        commands.into_iter().filter(|command| !matches!(command, Command::WakeAt { .. })).collect()
-    }
-
-    fn sleeps(&mut self, time: Duration) -> Vec<Command> {
-        self.now = self.now + time;
-        self.hears(Event::Woke)
-    }
-
-    /// Asks for the lock, and returns the number of the question.
-    fn asks(&mut self) -> CommandId {
-        acquire(&self.hears(Event::Woke)).expect("it asks for the lock")
-    }
-
-    fn is_granted(&mut self, epoch: Epoch) -> Vec<Command> {
-        let (command, sent_at) = (self.asks(), self.now);
-        self.hears(Event::Granted { command, sent_at, epoch, settle: Duration::ZERO })
-    }
-
-    /// Wins, raises the fence, prepares and leads.
-    fn leads(&mut self) -> Vec<Command> {
-        self.is_granted(FIRST);
-        self.hears(Event::FenceRaised { epoch: FIRST });
-        self.hears(Event::Prepared { epoch: FIRST })
-    }
-
-    fn renews(&mut self) -> CommandId {
-        let commands = self.sleeps(LEASE / 3 + Duration::from_millis(1));
-        commands
-            .iter()
-            .find_map(|command| match command {
-                Command::Renew { command, .. } => Some(*command),
-                _ => None,
-            })
-            .expect("it renews")
-    }
-}
-
-fn acquire(commands: &[Command]) -> Option<CommandId> {
-    commands.iter().find_map(|command| match command {
-        Command::Acquire { command, .. } => Some(*command),
-        _ => None,
-    })
-}
-
-fn observe(commands: &[Command]) -> CommandId {
-    let observed = commands.iter().find_map(|command| match command {
-        Command::Observe { command } => Some(*command),
-        _ => None,
-    });
-    observed.unwrap()
-}
-
-fn release(commands: &[Command]) -> Option<(CommandId, Epoch)> {
-    commands.iter().find_map(|command| match command {
-        Command::Release { command, epoch } => Some((*command, *epoch)),
-        _ => None,
-    })
-}
-
-fn node() -> Node {
-    Node::new(Timing::lease(LEASE).build().unwrap())
-}
+use crate::node::{FIRST, LEASE, Node, acquire, node, observe, release};
 
 #[test]
 fn a_term_is_won_then_raised_then_prepared_and_only_then_is_the_gate_opened() {
