@@ -81,7 +81,7 @@ pub fn nearest(of: Pid) -> io::Result<Vec<Descendant>> {
         };
         for pid in children {
             parents.push(pid);
-            if let Some(stat) = Stat::of(pid.as_raw_pid())?.filter(|stat| !stat.has_ended) {
+            if let Some(stat) = stat_of(pid)?.filter(|stat| !stat.has_ended) {
                 found.push(Descendant { pid, started: stat.started });
             }
         }
@@ -134,11 +134,19 @@ fn all() -> io::Result<Vec<(Pid, Stat)>> {
         let Some(entry) = unless_gone(entry)? else { continue };
         let number = entry.file_name().to_str().and_then(|name| i32::from_str(name).ok());
         let Some(pid) = number.and_then(Pid::from_raw) else { continue };
-        if let Some(stat) = Stat::of(pid.as_raw_pid())? {
+        if let Some(stat) = stat_of(pid)? {
             all.push((pid, stat));
         }
     }
     Ok(all)
+}
+
+/// Somebody else's process may be out of sight.
+fn stat_of(pid: Pid) -> io::Result<Option<Stat>> {
+    match Stat::of(pid.as_raw_pid()) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(None),
+        looked => looked,
+    }
 }
 
 /// A process that ends while it is looked at is no error.

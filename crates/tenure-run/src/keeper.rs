@@ -52,10 +52,12 @@ use tenure_database::BootInstant;
 
 use self::alarm::Alarm;
 use crate::{
-    family::{self, Offspring, Signalled},
+    family::{self, Offspring},
     orders::{self, Exit, Order, Program, Report},
 };
 
+const TERM: i32 = Signal::TERM.as_raw();
+const CONT: i32 = Signal::CONT.as_raw();
 /// How often all that is left is looked for and killed again, and orphans are buried.
 const AGAIN: Duration = Duration::from_millis(5);
 
@@ -177,7 +179,7 @@ impl Keeper {
         }
         if now.since(since) >= self.grace {
             self.stage = Stage::Killed { since };
-            if self.kill_all().refused > 0 && !self.has_complained {
+            if self.kill_all() && !self.has_complained {
                 self.has_complained = true;
                 self.report(&Report::MayNotEnd);
             }
@@ -288,29 +290,29 @@ impl Keeper {
         if matches!(self.stage, Stage::Running) {
             self.stage = Stage::Asked { since: BootInstant::now() };
             // Each once, and all found before the first is asked: whoever loses its parent meanwhile is asked
-            // too. Whoever is stopped cannot be asked. Whoever cannot be found is not asked, and is killed.
-            let all = family::nearest(getpid()).unwrap_or_default();
-            family::signal(&all, &[Signal::TERM, Signal::CONT]);
+            // too. Whoever is stopped cannot be asked.
+            match family::nearest(getpid()) {
+                Ok(all) => drop(family::signal(&all, &[Signal::TERM, Signal::CONT])),
+                // Where they cannot be found, the child itself is asked, and the others are killed.
+                Err(_) => [TERM, CONT].into_iter().for_each(|signal| self.pass_on(signal)),
+            }
         }
     }
 
-    /// To the child's group at once, if it has one, and to whoever is not in it.
-    fn kill_all(&mut self) -> Signalled {
+    /// To the child's group at once, if it has one, and to whoever is not in it; whether one of them may not be ended.
+    fn kill_all(&mut self) -> bool {
         if let Some(group) = self.group {
             // The group may be empty already.
             let _ = kill_process_group(group, Signal::KILL);
         }
-        let mut met = Signalled::default();
+        let mut refused = 0;
         // Whoever is missed here is still a child in the end, and is killed then.
         let _ = self.offspring.each(|child| {
-            met.count += 1;
-            met.refused += usize::from(kill_process(child.pid, Signal::KILL) == Err(Errno::PERM));
-            Ok(())
+            refused += usize::from(kill_process(child.pid, Signal::KILL) == Err(Errno::PERM));
         });
         // Whoever is killed may take its time to die, in the kernel: its children must not act meanwhile.
-        let further =
-            family::signal(&family::nearest(getpid()).unwrap_or_default(), &[Signal::KILL]);
-        Signalled { refused: met.refused.max(further.refused), ..met }
+        let further = family::nearest(getpid()).unwrap_or_default();
+        refused.max(family::signal(&further, &[Signal::KILL]).refused) > 0
     }
 
     /// What a supervisor removes itself, unless it is gone.

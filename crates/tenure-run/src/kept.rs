@@ -32,8 +32,9 @@ struct KeeperProcess {
     nursery: Nursery,
     /// Used for waiting alone: what it carries are packets.
     channel: UnixStream,
-    /// Buried by the nursery alone.
+    /// Buried by the nursery alone, and once: its number may be another's after that.
     process: Child,
+    is_buried: bool,
     pid: Pid,
 }
 
@@ -76,12 +77,12 @@ pub enum StartError {
 impl Idle {
     pub(crate) fn new(nursery: Nursery, channel: UnixStream, process: Child) -> Self {
         let pid = Pid::from_child(&process);
-        Self(KeeperProcess { nursery, channel, process, pid })
+        Self(KeeperProcess { nursery, channel, process, is_buried: false, pid })
     }
 
     /// Whether it still waits.
     pub fn is_there(&mut self) -> bool {
-        !self.0.nursery.buries(&mut self.0.process)
+        !self.0.has_ended()
     }
 
     /// Starts the child with this standard input. While `hold` is open, the lock is not freed; the keeper
@@ -270,11 +271,21 @@ impl KeeperProcess {
         }
     }
 
-    /// Kills the keeper, then whoever it leaves behind, until nobody is there any more.
+    /// Kills the keeper and whoever it keeps or leaves behind, until nobody is there any more. Nobody waits for the
+    /// keeper to be buried: it may hang in the kernel, or be traced by the one that it keeps.
     async fn end_by_hand(&mut self) {
         self.kill();
-        self.bury().await;
+        while !self.has_ended() {
+            self.nursery.end_some_below(self.pid);
+            tokio::time::sleep(AGAIN).await;
+        }
         self.nursery.end_orphans().await;
+    }
+
+    /// Buries it if it has ended; whether it has.
+    fn has_ended(&mut self) -> bool {
+        self.is_buried = self.is_buried || self.nursery.buries(&mut self.process);
+        self.is_buried
     }
 
     /// It is our child and was not waited for, so the number is still its own.
@@ -285,7 +296,7 @@ impl KeeperProcess {
     /// Waits for its end. It has nobody left to keep, so one that does not leave is made to.
     async fn bury(&mut self) {
         let patience = BootInstant::now() + PATIENCE;
-        while !self.nursery.buries(&mut self.process) {
+        while !self.has_ended() {
             if BootInstant::now() > patience {
                 self.kill();
             }
@@ -297,7 +308,7 @@ impl KeeperProcess {
 impl Drop for KeeperProcess {
     fn drop(&mut self) {
         // The end of the channel tells a keeper to end its child, and the zombie is buried with the next.
-        if !self.nursery.buries(&mut self.process) {
+        if !self.has_ended() {
             self.nursery.forget(self.pid);
         }
     }

@@ -17,36 +17,48 @@ use rustix::{
     io::Errno,
     process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid},
 };
+use signal_hook::{consts::SIGCHLD, flag};
 use tenure::lock::Processes;
 use tokio::net::UnixStream;
 
 use crate::{
-    family::{self, Descendant, Offspring, Signalled},
+    family::{self, Descendant, Offspring},
     kept::Idle,
     orders,
 };
 
 /// What `ps` shows.
 const NAME: &str = "tenure";
-/// How often orphans are looked for without a pause: whoever passes itself on by fork and exit is met in the
-/// moment between the two, or not at all.
+/// How often orphans are looked for without a pause since one was buried: whoever passes itself on by fork and exit is
+/// met in the moment between the two, or not at all.
 const IN_A_ROW: u32 = 200;
-/// The pause after that.
+/// The pause between two looks after that: whoever is left then takes its time to die.
 const AGAIN: Duration = Duration::from_millis(5);
+/// After so many of those it is told, again and again.
+const TOLD_AFTER: u32 = 200;
 
 /// Starts keepers, and knows which of a process's children they are.
 #[derive(Clone, Debug)]
 pub struct Nursery {
     keeper: Vec<OsString>,
     /// Those who were there before, and are none of our business.
-    strangers: Arc<HashMap<Pid, Descendant>>,
+    strangers: Arc<Strangers>,
     household: Arc<Mutex<Household>>,
     /// This process and its keepers: once they are gone, so are their children.
     processes: Processes,
 }
 
+#[derive(Debug)]
+struct Strangers {
+    /// Children of this process. Nobody buries them, so their numbers stay their own.
+    children: HashSet<Pid>,
+    /// Those further below, whose numbers may be used again.
+    others: HashMap<Pid, Descendant>,
+}
+
 /// While it is locked, nobody is born to this process by its own doing, and nobody is buried but by whoever has
-/// locked it. So a child's number is its own, and a keeper is known as soon as it can be met.
+/// locked it. So a child's number is its own, and a keeper is known as soon as it can be met. A start takes as long as
+/// the keeper's program takes to be read.
 #[derive(Debug)]
 struct Household {
     keepers: HashSet<Pid>,
@@ -57,13 +69,15 @@ impl Nursery {
     /// `keeper` is the program, with arguments, that runs [`keeper::keep`](crate::keeper::keep). From here
     /// on this process inherits the orphans below it, and its children belong to the nursery.
     pub fn new(keeper: Vec<OsString>) -> io::Result<Self> {
+        // Where its signal is ignored, which a program may inherit, a child that ends leaves no trace to be met.
+        flag::register(SIGCHLD, Arc::default())?;
         set_child_subreaper(Some(getpid()))?;
-        let before = family::descendants(getpid(), &HashSet::new())?.into_iter();
-        let household =
-            Household { keepers: HashSet::new(), offspring: Offspring::of_this_process()? };
+        let mut offspring = Offspring::of_this_process()?;
+        let strangers = Strangers::before(&mut offspring)?;
+        let household = Household { keepers: HashSet::new(), offspring };
         Ok(Self {
             keeper,
-            strangers: Arc::new(before.map(|one| (one.pid, one)).collect()),
+            strangers: Arc::new(strangers),
             household: Arc::new(Mutex::new(household)),
             processes: Processes::this()?,
         })
@@ -124,63 +138,112 @@ impl Nursery {
 
     /// Kills whoever is below this process and below none of its keepers, until nobody is.
     pub(crate) async fn end_orphans(&self) {
-        for look in 1_u32.. {
-            let is_long = look % IN_A_ROW == 0;
-            match self.end_those_there_are() {
-                Ok(Signalled { count: 0, .. }) => return,
-                Ok(Signalled { refused, .. }) if refused > 0 && is_long => may_not_end(),
-                Err(error) if is_long => may_not_look(&error),
-                _ => {}
-            }
-            if is_long {
-                self.reach_further_below();
-                tokio::time::sleep(AGAIN).await;
-            } else {
+        let mut quiet = 0_u32;
+        loop {
+            let looked = self.end_those_there_are();
+            quiet = match &looked {
+                Ok(Met { count: 0, .. }) => return,
+                Ok(Met { buried, .. }) if *buried > 0 => 0,
+                _ => quiet.saturating_add(1),
+            };
+            if quiet < IN_A_ROW {
                 tokio::task::yield_now().await;
+                continue;
             }
+            self.reach_further_below(getpid());
+            if quiet % TOLD_AFTER == 0 {
+                tell(&looked);
+            }
+            tokio::time::sleep(AGAIN).await;
         }
+    }
+
+    /// Kills those who are left behind so far, and those below a keeper that cannot end them itself.
+    pub(crate) fn end_some_below(&self, keeper: Pid) {
+        // Whoever could not be looked at is met again.
+        let _ = self.end_those_there_are();
+        self.reach_further_below(keeper);
     }
 
     /// Kills every orphan and buries those that have ended; how many there were, dead or alive. Nobody is a proof:
     /// whoever lives below an orphan is an orphan when that has ended.
-    fn end_those_there_are(&self) -> io::Result<Signalled> {
+    fn end_those_there_are(&self) -> io::Result<Met> {
         let mut household = self.household();
         let Household { keepers, offspring } = &mut *household;
-        let mut met = Signalled::default();
+        let mut met = Met::default();
         offspring.each(|child| {
-            if keepers.contains(&child.pid) || self.is_stranger(child.pid)? {
-                return Ok(());
+            if keepers.contains(&child.pid) || self.strangers.children.contains(&child.pid) {
+                return;
             }
-            met.count += 1;
-            if child.has_ended {
-                let _ = waitpid(Some(child.pid), WaitOptions::NOHANG);
-            } else if kill_process(child.pid, Signal::KILL) == Err(Errno::PERM) {
-                met.refused += 1;
+            match self.strangers.have(child.pid) {
+                Ok(true) => {}
+                // It may be one of ours.
+                Err(_) => met.count += 1,
+                Ok(false) => met.end(child),
             }
-            Ok(())
         })?;
         Ok(met)
     }
 
-    fn is_stranger(&self, pid: Pid) -> io::Result<bool> {
-        self.strangers.get(&pid).map_or(Ok(false), Descendant::is_there)
-    }
-
     /// Whoever is killed may take its time to die, in the kernel: its children must not act meanwhile. The proof
     /// does not need this, so whoever cannot be found here is no error.
-    fn reach_further_below(&self) {
-        let mut others = self.household().keepers.clone();
-        others.extend(self.strangers.keys());
-        let below = family::descendants(getpid(), &others).unwrap_or_default();
+    fn reach_further_below(&self, of: Pid) {
+        let household = self.household();
+        let mut others = household.keepers.clone();
+        others.extend(self.strangers.children.iter().chain(self.strangers.others.keys()));
+        let below = family::descendants(of, &others).unwrap_or_default();
         family::signal(&below, &[Signal::KILL]);
+    }
+}
+
+impl Strangers {
+    fn before(offspring: &mut Offspring) -> io::Result<Self> {
+        let mut children = HashSet::new();
+        offspring.each(|child| {
+            children.insert(child.pid);
+        })?;
+        let others = family::descendants(getpid(), &HashSet::new())?.into_iter();
+        Ok(Self { children, others: others.map(|one| (one.pid, one)).collect() })
+    }
+
+    fn have(&self, pid: Pid) -> io::Result<bool> {
+        self.others.get(&pid).map_or(Ok(false), Descendant::is_there)
+    }
+}
+
+/// What a look at the orphans has met.
+#[derive(Debug, Default)]
+struct Met {
+    count: usize,
+    buried: usize,
+    /// They run as somebody else.
+    refused: usize,
+}
+
+impl Met {
+    fn end(&mut self, orphan: family::Child) {
+        self.count += 1;
+        if orphan.has_ended {
+            let _ = waitpid(Some(orphan.pid), WaitOptions::NOHANG);
+            self.buried += 1;
+        } else if kill_process(orphan.pid, Signal::KILL) == Err(Errno::PERM) {
+            self.refused += 1;
+        }
+    }
+}
+
+/// What keeps the orphans from ending.
+fn tell(looked: &io::Result<Met>) {
+    match looked {
+        Ok(Met { refused: 0, count, .. }) => {
+            tracing::warn!(target: "tenure", count, "children_take_their_time_to_die");
+        }
+        Ok(_) => may_not_end(),
+        Err(error) => tracing::error!(target: "tenure", %error, "orphans_cannot_be_seen"),
     }
 }
 
 pub(crate) fn may_not_end() {
     let why = "somebody who descends from the child runs as another user";
     tracing::error!(target: "tenure", why, "child_cannot_be_ended");
-}
-
-fn may_not_look(error: &io::Error) {
-    tracing::error!(target: "tenure", %error, "orphans_cannot_be_seen");
 }

@@ -12,6 +12,7 @@
  *
  *   stop    stops its parent
  *   kill    kills its parent
+ *   trace   traces its parent, which then stops at every signal, and whose end nobody else hears of
  *   files   opens as many files as it may
  *   crowd   goes on as eight at once
  *   still   goes on as one process that ignores what can be ignored
@@ -22,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -90,6 +92,8 @@ int main(int count, char **arguments) {
             kill(getppid(), SIGSTOP);
         else if (!strcmp(feat, "kill"))
             kill(getppid(), SIGKILL);
+        else if (!strcmp(feat, "trace"))
+            ptrace(PTRACE_SEIZE, getppid(), 0, 0);
         else if (!strcmp(feat, "files"))
             while (dup(file) >= 0)
                 ;

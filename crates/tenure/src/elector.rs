@@ -111,7 +111,7 @@ impl Elector {
             stray: None,
             watched: None,
             cautious_until: BootInstant::default(),
-            longest: Duration::ZERO,
+            shown_lease: Duration::ZERO,
             out_until: BootInstant::default(),
             failures: 0,
             nudged: false,

@@ -75,11 +75,11 @@ impl Scene {
         self.spawn(name, command)
     }
 
-    /// Starts a copy that may open so many files.
-    pub fn copy_with_files(&self, files: usize, name: &str, options: &str, script: &str) -> Copy {
-        let limit = format!("ulimit -n {files}; exec \"$@\"");
+    /// Starts a copy from a shell that does this first.
+    pub fn copy_after(&self, first: &str, name: &str, options: &str, script: &str) -> Copy {
+        let exec = format!("{first}; exec \"$@\"");
         let mut shell = Command::new("sh");
-        shell.args(["-c", &limit, "sh", TENURE]).stdout(Stdio::null()).stderr(self.log(name));
+        shell.args(["-c", &exec, "sh", TENURE]).stdout(Stdio::null()).stderr(self.log(name));
         self.spawn(name, self.told(shell, name, options, script))
     }
 

@@ -25,7 +25,8 @@ async fn fights_to_the_end(scene: &Scene, options: &str, feats: &str) {
     fs::create_dir(&folder).unwrap();
     let fighter = Fighter::build(&folder).unwrap();
     let script = format!("exec {}", fighter.arguments(feats).join(" "));
-    let _one = scene.copy("one", options, &script);
+    // Where a child's end goes unheard, as a daemon may leave it to its children, nothing must be missed either.
+    let _one = scene.copy_after("trap '' CHLD", "one", options, &script);
     eventually("the first acts", secs(20), async || fighter.acts()).await;
     let two = scene.copy(&format!("after-{name}"), options, BEATS);
     fighter.hurry().unwrap();
@@ -54,9 +55,6 @@ async fn whoever_stops_its_keeper_and_passes_itself_on_is_dead_before_the_next_o
     on_every_lock(async |scene, options| fights_to_the_end(scene, options, "stop").await).await;
 }
 
-/// How many files a copy may open.
-const FILES: usize = 48;
-
 /// Requests that are begun and never ended take every descriptor that a copy may have.
 fn half_sent(to: SocketAddr) -> Vec<TcpStream> {
     let connect = |_| {
@@ -73,7 +71,7 @@ async fn a_copy_without_a_descriptor_left_still_ends_its_child() {
         let port = Port::claim().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], port.number()));
         let one = format!("{options} --http {address}");
-        let one = scene.copy_with_files(FILES, "one", &one, &stubborn());
+        let one = scene.copy_after("ulimit -n 48", "one", &one, &stubborn());
         let first = one.acts_after(0).await;
         let child = child_of(scene, &one).await;
         let two = scene.copy("two", options, &stubborn());

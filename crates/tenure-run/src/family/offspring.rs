@@ -4,14 +4,14 @@
 //! A subreaper inherits every orphan below it. So whoever lives below it does so below one of its children, and
 //! a child stays, as a zombie if need be, until this process buries it. A look that meets no child, dead or
 //! alive, therefore proves that nobody was there when it began, however quickly they pass themselves on: as long
-//! as nobody else buries meanwhile.
+//! as nobody else buries meanwhile, and SIGCHLD is not ignored.
 
-use std::io;
+use std::{fs, io};
 
 use rustix::{
     fs::{Dir, Mode, OFlags, open},
     io::Errno,
-    process::{Pid, WaitId, WaitIdOptions, waitid},
+    process::{Pid, WaitId, WaitIdOptions, getpid, waitid},
 };
 
 /// A child of this process.
@@ -33,16 +33,21 @@ pub struct Offspring {
 impl Offspring {
     /// Opens what the looks need.
     pub fn of_this_process() -> io::Result<Self> {
+        if fs::read_link("/proc/self")?.to_str() != Some(&getpid().as_raw_pid().to_string()) {
+            return Err(io::Error::other(
+                "/proc shows another process namespace than this one: mount one of its own",
+            ));
+        }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let processes = Dir::new(open("/proc", flags, Mode::empty())?)?;
         Ok(Self { processes })
     }
 
     /// Shows every child to `meet`, the newest number first: whoever passes itself on has the newest.
-    pub fn each(&mut self, mut meet: impl FnMut(Child) -> io::Result<()>) -> io::Result<()> {
+    pub fn each(&mut self, mut meet: impl FnMut(Child)) -> io::Result<()> {
         for pid in self.numbers()?.into_iter().rev() {
             match look_at(pid) {
-                Ok(ended) => meet(Child { pid, has_ended: ended.is_some() })?,
+                Ok(ended) => meet(Child { pid, has_ended: ended.is_some() }),
                 Err(Errno::CHILD) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -58,6 +63,9 @@ impl Offspring {
             let entry = entry?;
             let number = entry.file_name().to_str().ok().and_then(|name| name.parse().ok());
             numbers.extend(number.and_then(Pid::from_raw));
+        }
+        if !numbers.contains(&getpid()) {
+            return Err(io::Error::other("/proc does not show this process"));
         }
         Ok(numbers)
     }
@@ -83,12 +91,7 @@ mod tests {
     fn children() -> Vec<Child> {
         let mut children = Vec::new();
         let mut offspring = Offspring::of_this_process().unwrap();
-        offspring
-            .each(|child| {
-                children.push(child);
-                Ok(())
-            })
-            .unwrap();
+        offspring.each(|child| children.push(child)).unwrap();
         children
     }
 

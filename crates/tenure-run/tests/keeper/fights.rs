@@ -83,6 +83,16 @@ async fn whoever_stops_its_keeper_and_passes_itself_on_is_ended_by_the_superviso
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_traces_its_keeper_is_ended_by_the_supervisor() {
+    for feats in ["trace still", "trace"] {
+        let scene = Scene::new();
+        let (fighter, kept) = fights(&scene, feats).await;
+        is_at_it(&fighter).await;
+        ends(&fighter, kept).await;
+    }
+}
+
 /// As many as the process may have; they are closed with this value.
 struct Exhausted(Vec<File>);
 

@@ -359,13 +359,7 @@ async fn a_command_line_that_is_too_long_is_refused_and_leaves_no_zombie() {
         let refused = idle.run(&program, input.as_fd(), None).await;
         assert!(matches!(refused, Err(StartError::Refused { .. })), "{refused:?}");
         let mut left = Vec::new();
-        Offspring::of_this_process()
-            .unwrap()
-            .each(|child| {
-                left.push(child);
-                Ok(())
-            })
-            .unwrap();
+        Offspring::of_this_process().unwrap().each(|child| left.push(child)).unwrap();
         assert_eq!(left, [], "nobody has buried the keeper");
     }
 }

@@ -279,18 +279,16 @@ impl Driver {
         self.shared.leadership.send_if_modified(|known| known.sees(holder, epoch));
     }
 
-    /// Whoever sits a lease out counts with its own: copies of one scope must agree on it.
+    /// Whoever sits a lease out may know of no other than its own: all who contend for a scope must agree on it.
     fn compare_leases(&mut self, held: &Holding) {
         let (ours, margin) = (self.timing.lease_duration(), self.timing.margin());
         let theirs = held.shown.map(|shown| shown.lasts);
         // A renewal by a clock that was set back lasts a little more or less than it should.
         let odd = theirs.filter(|theirs| theirs.abs_diff(ours) > margin);
-        if let Some(theirs) = odd
-            && self.odd_lease != odd
-        {
-            self.odd_lease = odd;
+        if let Some(theirs) = odd.filter(|_| self.odd_lease != odd) {
             self.observer.lease_differs(held.epoch, theirs, ours);
         }
+        self.odd_lease = odd;
     }
 
     /// How long the sight of another's term counts: as long as the term lasts; where that cannot be said, until

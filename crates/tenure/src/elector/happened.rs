@@ -117,8 +117,9 @@ impl Step<'_> {
         if ours {
             self.state.stray = Some(epoch);
         }
-        self.state.longest =
-            shown.map_or(self.state.longest, |shown| shown.lasts.max(self.state.longest));
+        if let Some(shown) = shown {
+            self.state.shown_lease = shown.lasts;
+        }
         self.state.watched =
             shown.map(|shown| Watched::seeing(self.state.watched, shown, self.now));
         let pause =
@@ -255,8 +256,8 @@ impl Step<'_> {
     }
 
     fn clock_jumped(&mut self) {
-        let longest = self.timing.lease_duration().max(self.state.longest);
-        self.state.cautious_until = self.now + longest;
+        let lease = self.timing.lease_duration().max(self.state.shown_lease);
+        self.state.cautious_until = self.now + lease;
         if let Phase::Holding(hold) = &mut self.state.phase {
             hold.settled_at = hold.settled_at.max(self.state.cautious_until);
         }

@@ -23,8 +23,8 @@ pub(super) struct State {
     pub(super) watched: Option<Watched>,
     /// The database's clock was seen to jump: no gate opens before this, by our own clock.
     pub(super) cautious_until: BootInstant,
-    /// The longest renewal of another's term that was ever shown: its holder may have another lease than we.
-    pub(super) longest: Duration,
+    /// How long another's renewal lasts that was shown last: its holder may have a longer lease than we.
+    pub(super) shown_lease: Duration,
     /// Our own work has failed: until then another gets the chance, whatever news there is of the lock.
     pub(super) out_until: BootInstant,
     /// Lock calls that failed in a row.

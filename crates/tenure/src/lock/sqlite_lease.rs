@@ -56,11 +56,10 @@ impl SqliteLease {
     /// A candidate for a row of the lease file that belongs to the data file.
     pub fn new(data: &Path, candidate: Candidate, timing: Timing) -> Result<Self, LockError> {
         let busy = timing.statement_timeout();
+        file::refuse_other_names(data)?;
         let file = LeaseFile::beside(data);
         let (leases, opened) = file.open_known(busy)?;
-        let opened_data = sqlite::open(data, busy)?;
-        file::refuse_other_names(data)?;
-        let (leases, data) = (thread(leases)?, thread(opened_data)?);
+        let (leases, data) = (thread(leases)?, thread(sqlite::open(data, busy)?)?);
         let machine = Machine::this()?;
         Ok(Self { candidate, timing, machine, file, leases, opened, data })
     }

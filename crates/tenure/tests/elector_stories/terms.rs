@@ -169,7 +169,7 @@ fn a_jump_of_the_databases_clock_is_sat_out_for_a_lease() {
 
 /// Whoever held it last may have a longer lease than we.
 #[test]
-fn a_jump_is_sat_out_for_the_longest_lease_that_was_seen() {
+fn a_jump_is_sat_out_for_the_lease_that_was_seen_last_where_that_is_longer() {
     let mut node = node();
     let (command, renewal) = (node.asks(), Renewal { epoch: FIRST, mark: 1 });
     let shown = Some(Shown { renewal, lasts: LEASE * 3 });

@@ -1,7 +1,7 @@
 //! The lease file: where it is, and how it is opened.
 
 use std::{
-    fmt, fs,
+    fmt, fs, io,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     time::Duration,
@@ -118,13 +118,17 @@ fn followed(path: &Path) -> PathBuf {
 pub(super) fn refuse_other_names(data: &Path) -> Result<(), LockError> {
     let data = followed(data);
     let shown = data.display();
-    let names = fs::metadata(&data).map_or(1, |known| known.nlink());
+    let unseen = |error| LockError::Refused(format!("cannot look at {shown}: {error}"));
+    let names = match fs::metadata(&data) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        known => known.map_err(unseen)?.nlink(),
+    };
     if names > 1 {
         return Err(LockError::Refused(format!(
             "{shown} has {names} names (hard links), and each would have a lease file of its own: leave it one"
         )));
     }
-    if is_mounted(&data) {
+    if is_mounted(&data).map_err(unseen)? {
         return Err(LockError::Refused(format!(
             "{shown} is mounted by itself, and has another lease file where it comes from: mount its folder instead"
         )));
@@ -132,17 +136,18 @@ pub(super) fn refuse_other_names(data: &Path) -> Result<(), LockError> {
     Ok(())
 }
 
+/// Before Linux 5.8 nobody can tell.
 #[cfg(target_os = "linux")]
-fn is_mounted(path: &Path) -> bool {
+fn is_mounted(path: &Path) -> io::Result<bool> {
     use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 
-    let known = statx(CWD, path, AtFlags::empty(), StatxFlags::BASIC_STATS);
-    known.is_ok_and(|known| known.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+    let known = statx(CWD, path, AtFlags::empty(), StatxFlags::BASIC_STATS)?;
+    Ok(known.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn is_mounted(_: &Path) -> bool {
-    false
+fn is_mounted(_: &Path) -> io::Result<bool> {
+    Ok(false)
 }
 
 /// Which file stands at a path. While somebody has it open, no other gets its number.
