@@ -78,8 +78,9 @@ impl Scene {
     /// Starts a copy from a shell that does this first.
     pub fn copy_after(&self, first: &str, name: &str, options: &str, script: &str) -> Copy {
         let exec = format!("{first}; exec \"$@\"");
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &exec, "sh", TENURE]).stdout(Stdio::null()).stderr(self.log(name));
+        // Not every shell ignores the ends of its children when it is told to.
+        let mut shell = Command::new("bash");
+        shell.args(["-c", &exec, "bash", TENURE]).stdout(Stdio::null()).stderr(self.log(name));
         self.spawn(name, self.told(shell, name, options, script))
     }
 

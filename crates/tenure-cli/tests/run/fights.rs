@@ -25,8 +25,7 @@ async fn fights_to_the_end(scene: &Scene, options: &str, feats: &str) {
     fs::create_dir(&folder).unwrap();
     let fighter = Fighter::build(&folder).unwrap();
     let script = format!("exec {}", fighter.arguments(feats).join(" "));
-    // Where a child's end goes unheard, as a daemon may leave it to its children, nothing must be missed either.
-    let _one = scene.copy_after("trap '' CHLD", "one", options, &script);
+    let _one = scene.copy("one", options, &script);
     eventually("the first acts", secs(20), async || fighter.acts()).await;
     let two = scene.copy(&format!("after-{name}"), options, BEATS);
     fighter.hurry().unwrap();
@@ -86,4 +85,16 @@ async fn a_copy_without_a_descriptor_left_still_ends_its_child() {
         assert_never_together(&one, &two);
     })
     .await;
+}
+
+/// Where SIGCHLD is ignored, as a daemon may leave it to its children, whoever ends leaves no trace to be met.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_copy_that_was_started_with_its_childrens_ends_ignored_hears_of_them() {
+    let scene = Scene::on_sqlite();
+    let copy = scene.copy_after("trap '' CHLD", "one", "--lease 3s", BEATS);
+    copy.acts_after(0).await;
+    let status = fs::read_to_string(format!("/proc/{}/status", copy.pid().as_raw_pid())).unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).unwrap();
+    let ignored = u64::from_str_radix(ignored, 16).unwrap();
+    assert_eq!(ignored >> (Signal::CHILD.as_raw() - 1) & 1, 0, "{ignored:x}");
 }

@@ -48,8 +48,9 @@ async fn assert_over(fighter: &Fighter, since: BootInstant) {
 }
 
 async fn ends(fighter: &Fighter, kept: Kept) {
-    kept.stop().await;
+    let (_, lag) = kept.stop().await;
     assert_over(fighter, BootInstant::now()).await;
+    assert!(lag < secs(10), "it fought until it ended by itself: {lag:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -85,7 +86,7 @@ async fn whoever_stops_its_keeper_and_passes_itself_on_is_ended_by_the_superviso
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_traces_its_keeper_is_ended_by_the_supervisor() {
-    for feats in ["trace still", "trace"] {
+    for feats in ["trace still", "trace stop still"] {
         let scene = Scene::new();
         let (fighter, kept) = fights(&scene, feats).await;
         is_at_it(&fighter).await;
