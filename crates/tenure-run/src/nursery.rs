@@ -151,7 +151,7 @@ impl Nursery {
                 continue;
             }
             self.reach_further_below(getpid());
-            if quiet % TOLD_AFTER == 0 {
+            if quiet.is_multiple_of(TOLD_AFTER) {
                 tell(&looked);
             }
             tokio::time::sleep(AGAIN).await;
