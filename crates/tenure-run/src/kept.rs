@@ -284,7 +284,7 @@ impl KeeperProcess {
 
     /// Buries it if it has ended; whether it has.
     fn has_ended(&mut self) -> bool {
-        self.is_buried = self.is_buried || self.nursery.buries(&mut self.process);
+        self.is_buried = self.is_buried || self.nursery.bury(&mut self.process);
         self.is_buried
     }
 

@@ -100,14 +100,14 @@ impl Nursery {
         let channel = UnixStream::from_std(ours)?;
         let mut keeper = Command::new(program);
         keeper.arg0(NAME).args(arguments).stdin(Stdio::from(theirs));
-        let process = self.starts(&mut keeper)?;
+        let process = self.start(&mut keeper)?;
         let number = Pid::from_child(&process).as_raw_pid();
         let idle = Idle::new(self.clone(), channel, process);
         self.processes.add(number)?;
         Ok(idle)
     }
 
-    fn starts(&self, keeper: &mut Command) -> io::Result<Child> {
+    fn start(&self, keeper: &mut Command) -> io::Result<Child> {
         let mut household = self.household();
         let process = keeper.spawn()?;
         household.keepers.insert(Pid::from_child(&process));
@@ -115,7 +115,7 @@ impl Nursery {
     }
 
     /// Buries a keeper if it has ended; whether it has.
-    pub(crate) fn buries(&self, keeper: &mut Child) -> bool {
+    pub(crate) fn bury(&self, keeper: &mut Child) -> bool {
         let pid = Pid::from_child(keeper);
         let mut household = self.household();
         if matches!(keeper.try_wait(), Ok(None)) {
@@ -151,7 +151,7 @@ impl Nursery {
                 continue;
             }
             self.reach_further_below(getpid());
-            if quiet.is_multiple_of(TOLD_AFTER) {
+            if (quiet - IN_A_ROW + 1).is_multiple_of(TOLD_AFTER) {
                 tell(&looked);
             }
             tokio::time::sleep(AGAIN).await;

@@ -18,21 +18,24 @@ impl Log {
         static KEPT: OnceLock<Log> = OnceLock::new();
         let begin = || {
             let log = Self::default();
-            let keeping = tracing_subscriber::fmt().json().with_max_level(tracing::Level::DEBUG);
+            let keeping = tracing_subscriber::fmt().json().with_max_level(tracing::Level::TRACE);
             keeping.with_writer(log.clone()).init();
             log
         };
         KEPT.get_or_init(begin).clone()
     }
 
+    /// All of it, as it was written.
+    pub fn text(&self) -> String {
+        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        String::from_utf8(bytes).expect("a log is text")
+    }
+
     /// The fields of every event of this name, in order.
     pub fn events(&self, name: &str) -> Vec<Value> {
-        let bytes = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let lines = bytes.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-        lines
-            .map(|line| {
-                serde_json::from_slice::<Value>(line).expect("an event is one line of JSON")
-            })
+        self.text()
+            .lines()
+            .map(|line| serde_json::from_str::<Value>(line).expect("an event is one line of JSON"))
             .map(|mut event| event["fields"].take())
             .filter(|fields| fields["message"] == name)
             .collect()

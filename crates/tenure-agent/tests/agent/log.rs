@@ -1,53 +1,17 @@
 //! What an agent writes into its log, and what it never does.
 
-use std::{
-    io,
-    sync::{Arc, Mutex},
-};
-
 use serde_json::json;
 use tenure_agent::{Ops, Settings};
-use tenure_testkit::{eventually_true, secs};
-use tracing_subscriber::fmt::MakeWriter;
+use tenure_testkit::{eventually_true, log::Log, secs};
 
 use crate::{
     controller::{Answer, Node, RESULTS},
     scene::{settings, start},
 };
 
-/// Keeps what is logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Log {
-    fn text(&self) -> String {
-        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
-    }
-}
-
-impl io::Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-impl<'w> MakeWriter<'w> for Log {
-    type Writer = Self;
-
-    fn make_writer(&'w self) -> Self {
-        self.clone()
-    }
-}
-
 #[tokio::test]
 async fn a_token_is_sent_and_never_logged() {
-    let log = Log::default();
-    tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_writer(log.clone()).init();
+    let log = Log::kept();
     let (node, gone) = (Node::start(), Node::down());
     node.on(|call| (call.path == RESULTS).then(|| Answer::Json(401, json!({"error": "no"}))));
     let settings =
