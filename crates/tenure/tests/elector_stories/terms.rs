@@ -199,6 +199,15 @@ fn a_drain_lets_running_work_finish_releases_and_stays_out() {
 }
 
 #[test]
+fn a_drain_that_is_asked_for_twice_keeps_the_grace_of_the_first() {
+    let mut node = node();
+    node.leads();
+    node.hears(Event::DrainAsked);
+    assert_eq!(node.hears(Event::DrainAsked), []);
+    assert!(node.elector.holding().is_some(), "its work may still finish");
+}
+
+#[test]
 fn a_drained_node_comes_back_by_itself_only_when_it_has_cooled_down_and_nobody_leads() {
     let mut node = node();
     node.hears(Event::DrainAsked);
@@ -378,6 +387,17 @@ fn a_follower_asks_for_a_term_as_overdue_once_its_renewal_has_stood_for_as_long_
     node.hears(held(third, 2));
     let (_, overdue) = asked(&node.sleeps(LEASE)).unwrap();
     assert_eq!(overdue, Some(renewal(2)));
+}
+
+/// It is the taking of terms that a clock makes doubtful, not the term that we hold and renew.
+#[test]
+fn an_open_gate_is_extended_by_renewals_through_a_jump_of_the_clock() {
+    let mut node = node();
+    node.leads();
+    node.hears(Event::ClockJumped);
+    let command = node.renews();
+    let renewed = node.hears(Event::Renewed { command, sent_at: node.now, extends: true });
+    assert!(matches!(renewed[..], [Command::OpenGate { epoch: FIRST, .. }]), "{renewed:?}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use tenure::{
     elector::{Event, Renewal, Shown},
 };
 
-use crate::node::{FIRST, LEASE, Node, node};
+use crate::node::{FIRST, LEASE, Node, node, observe};
 
 fn held(node: &mut Node, left: Duration) {
     let command = node.asks();
@@ -66,4 +66,28 @@ fn a_node_at_rest_wakes_to_look_and_not_while_it_does() {
     assert_eq!(node.wakes().map(|(at, _)| at), Some(node.now + pause));
     node.sleeps(pause);
     assert_eq!(node.wakes(), None, "the answer wakes it");
+}
+
+#[test]
+fn a_look_that_got_no_answer_is_repeated_after_a_pause() {
+    let mut node = node();
+    node.hears(Event::DrainAsked);
+    let command = observe(&node.sleeps(LEASE));
+    assert_eq!(node.hears(Event::Unknown { command }), [], "not at once");
+    let (at, spread) = node.wakes().expect("it looks again");
+    assert!(at + spread > node.now);
+    observe(&node.sleeps(LEASE));
+}
+
+#[test]
+fn a_late_gate_is_shut_in_time_even_while_a_renewal_is_under_way() {
+    let timing = Timing::heartbeat(Duration::from_secs(3), Duration::from_secs(6)).build().unwrap();
+    let open_for = timing.gate_open_for();
+    let mut node = Node::new(timing);
+    node.leads();
+    let won = node.now;
+    node.renews();
+    assert_eq!(node.wakes().map(|(at, _)| at), Some(won + open_for));
+    node.sleeps(open_for);
+    assert_eq!(node.wakes(), None, "the answer opens it again");
 }
