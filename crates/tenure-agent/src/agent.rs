@@ -65,15 +65,15 @@ impl Agent {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Works until it is told to stop; then takes no more jobs, and hands in what it has. Dropped before its end,
-    /// it kills its jobs as well.
+    /// Works until it is told to stop; then takes no more jobs, and hands in what it has. What has not ended within the
+    /// grace is cut short and given back: somebody else does it. Dropped before its end, it kills its jobs as well.
     pub async fn run(self, stop: &CancellationToken, hurry: &CancellationToken) -> Drained {
         let shared = self.shared;
-        let (stop, cut) = (stop.child_token(), CancellationToken::new());
+        let stop = stop.child_token();
         let (give_up, ended) = (CancellationToken::new(), CancellationToken::new());
         let (told, finished) = mpsc::unbounded_channel();
         let (count, waiting) = watch::channel(0);
-        let leases = Leases::new(Arc::clone(&shared), told, waiting, cut.clone());
+        let leases = Leases::new(Arc::clone(&shared), told, waiting);
         let results = HandIn::new(Arc::clone(&shared), finished, count);
         let heartbeat = Heartbeat::new(Arc::clone(&shared));
         let work = async {
@@ -81,16 +81,16 @@ impl Agent {
             ended.cancel();
             left
         };
-        let patience = patience(shared.settings.grace, &stop, &cut, &give_up);
+        let patience = patience(&shared, &stop, &give_up);
         let end = async {
             tokio::select! {
                 () = patience => {}
                 () = hurry.cancelled() => {}
                 () = ended.cancelled() => {}
             }
-            for token in [&stop, &cut, &give_up] {
-                token.cancel();
-            }
+            stop.cancel();
+            shared.held.cut();
+            give_up.cancel();
         };
         let (not_handed_in, (), ()) = tokio::join!(work, heartbeat.run(&ended), end);
         Drained { not_handed_in }
@@ -98,16 +98,12 @@ impl Agent {
 }
 
 /// How long everybody may take once the agent was told to stop.
-async fn patience(
-    grace: Duration,
-    stop: &CancellationToken,
-    cut: &CancellationToken,
-    give_up: &CancellationToken,
-) {
+async fn patience(shared: &Shared, stop: &CancellationToken, give_up: &CancellationToken) {
     stop.cancelled().await;
-    tracing::info!(target: "tenure", ?grace, "agent_draining");
+    let (grace, running) = (shared.settings.grace, shared.metrics.running.get());
+    tracing::info!(target: "tenure", ?grace, running, "agent_draining");
     tokio::time::sleep(grace).await;
-    cut.cancel();
+    shared.held.cut();
     tokio::time::sleep(FAREWELL).await;
     give_up.cancel();
 }

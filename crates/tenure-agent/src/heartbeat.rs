@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tenure_database::BootInstant;
 use tokio_util::sync::CancellationToken;
 
@@ -30,6 +30,13 @@ struct Said<'a> {
     metrics: Load,
     /// What it works on: no other lease is extended.
     leases: Vec<String>,
+}
+
+/// What it is answered.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Heard {
+    gone: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -93,7 +100,8 @@ impl Heartbeat {
         let begun = BootInstant::now();
         let interval = self.shared.settings.heartbeat.mul_f64(0.9 + fastrand::f64() / 5.0);
         let pause = match self.say().await {
-            Reply::Done { .. } => {
+            Reply::Done { body, .. } => {
+                self.lose(&body);
                 self.shared.metrics.heartbeats.inc();
                 self.backoff.reset();
                 self.silence = Silence { heard: begun, was_told: false };
@@ -112,6 +120,12 @@ impl Heartbeat {
             tracing::warn!(target: "tenure", running, "agent_jobs_may_be_leased_to_others");
         }
         pause
+    }
+
+    /// What the controller says is somebody else's is worked on no more. One that says nothing takes nothing.
+    fn lose(&self, body: &[u8]) {
+        let heard: Heard = serde_json::from_slice(body).unwrap_or_default();
+        heard.gone.iter().for_each(|lease_id| self.shared.held.is_gone(lease_id));
     }
 
     async fn say(&self) -> Reply {

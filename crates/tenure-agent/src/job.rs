@@ -63,6 +63,8 @@ impl Job {
 pub(crate) enum Outcome {
     Succeeded(Box<RawValue>),
     Failed(String),
+    /// It was cut short, for a reason that is the agent's: somebody else is to do it.
+    GivenBack,
 }
 
 impl Outcome {
@@ -84,6 +86,7 @@ impl Outcome {
         match self {
             Self::Succeeded(_) => "succeeded",
             Self::Failed(_) => "failed",
+            Self::GivenBack => "given_back",
         }
     }
 }
@@ -115,6 +118,7 @@ impl Finished {
         let (result, error) = match &self.outcome {
             Outcome::Succeeded(result) => (Some(&**result), None),
             Outcome::Failed(error) => (None, Some(error.as_str())),
+            Outcome::GivenBack => (None, None),
         };
         Told {
             job_id: &self.job_id,
@@ -130,6 +134,7 @@ impl Finished {
         let said = match &self.outcome {
             Outcome::Succeeded(result) => result.get().len(),
             Outcome::Failed(error) => error.len(),
+            Outcome::GivenBack => 0,
         };
         said + self.job_id.len()
     }
@@ -168,6 +173,10 @@ mod tests {
         assert_eq!(
             finished(Outcome::failed("no")),
             r#"{"job_id":"j","job_epoch":2,"status":"failed","error":"no"}"#
+        );
+        assert_eq!(
+            finished(Outcome::GivenBack),
+            r#"{"job_id":"j","job_epoch":2,"status":"given_back"}"#
         );
     }
 

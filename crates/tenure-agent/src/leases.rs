@@ -82,8 +82,6 @@ pub(crate) struct Leases {
     finished: mpsc::UnboundedSender<Delivery>,
     /// How many results wait.
     waiting: watch::Receiver<usize>,
-    /// Cancelled when running jobs are to end.
-    cut: CancellationToken,
     backoff: Backoff,
 }
 
@@ -92,11 +90,10 @@ impl Leases {
         shared: Arc<Shared>,
         finished: mpsc::UnboundedSender<Delivery>,
         waiting: watch::Receiver<usize>,
-        cut: CancellationToken,
     ) -> Self {
         let places = Arc::new(Semaphore::new(shared.settings.concurrency));
         let (jobs, backoff) = (JoinSet::new(), Backoff::default());
-        Self { shared, places, jobs, finished, waiting, cut, backoff }
+        Self { shared, places, jobs, finished, waiting, backoff }
     }
 
     /// Takes jobs until it is told to stop, and waits for those that run.
@@ -196,10 +193,10 @@ impl Leases {
     }
 
     fn begin(&mut self, job: Job, place: OwnedSemaphorePermit) {
-        let (shared, cut) = (Arc::clone(&self.shared), self.cut.clone());
+        let shared = Arc::clone(&self.shared);
         let begun = Begun::new(&shared, &job, self.finished.clone());
         self.jobs.spawn(async move {
-            let outcome = shared.ops.run(&job, &cut).await;
+            let outcome = shared.ops.run(&job, &begun.ends()).await;
             tracing::debug!(
                 target: "tenure",
                 job_id = job.job_id,
@@ -213,7 +210,7 @@ impl Leases {
     }
 }
 
-/// A job that was begun: whatever becomes of it, its result is told.
+/// A job that was begun: whatever becomes of it is told, unless it is somebody else's by then.
 struct Begun {
     shared: Arc<Shared>,
     finished: mpsc::UnboundedSender<Delivery>,
@@ -233,9 +230,20 @@ impl Begun {
         Self { shared: Arc::clone(shared), finished, delivery }
     }
 
+    /// Cancelled when it is to end.
+    fn ends(&self) -> CancellationToken {
+        self.delivery.as_ref().map(|delivery| delivery.lease.ends()).unwrap_or_default()
+    }
+
     fn tell(mut self, outcome: Outcome) {
+        let is_cut = matches!(outcome, Outcome::GivenBack);
         if let Some(delivery) = &mut self.delivery {
             delivery.result.outcome = outcome;
+        }
+        // Somebody else has it already: there is nothing to give back.
+        if let Some(lost) = self.delivery.take_if(|one| is_cut && one.lease.was_lost()) {
+            let (job_id, lease_id) = (&*lost.result.job_id, lost.lease.id());
+            tracing::warn!(target: "tenure", job_id, lease_id, "agent_job_lost");
         }
     }
 }

@@ -52,7 +52,7 @@ impl Metrics {
             running: Gauge::default(),
             waiting: Gauge::default(),
         };
-        for status in ["succeeded", "failed"] {
+        for status in ["succeeded", "failed", "given_back"] {
             drop(metrics.done.get_or_create(&OfStatus { status }));
         }
         for dropped in Dropped::ALL {

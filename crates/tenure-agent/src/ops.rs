@@ -12,9 +12,6 @@ pub use self::settings::OpsError;
 use self::{built_in::BuiltIn, command::Command};
 use crate::job::{Job, Outcome};
 
-/// The error of a job that was ended with its agent.
-const STOPPED: &str = "the agent was stopped";
-
 /// What an agent can do, by the names that jobs ask for.
 pub struct Ops(BTreeMap<String, Op>);
 
@@ -53,10 +50,9 @@ impl Ops {
     pub(crate) async fn run(&self, job: &Job, cut: &CancellationToken) -> Outcome {
         let outcome = match self.0.get(&job.op) {
             Some(Op::Command(command)) => command.run(job, cut).await,
-            Some(Op::BuiltIn(op)) => cut
-                .run_until_cancelled(op.run(&job.payload))
-                .await
-                .unwrap_or_else(|| Outcome::failed(STOPPED)),
+            Some(Op::BuiltIn(op)) => {
+                cut.run_until_cancelled(op.run(&job.payload)).await.unwrap_or(Outcome::GivenBack)
+            }
             // It was leased all the same; nobody would ever hear of it otherwise.
             None => Outcome::failed(format!("this agent has no op {:?}", job.op)),
         };

@@ -182,13 +182,21 @@ impl Lease {
         let result = self.results.pop_front()?;
         let why = match Dropped::of(refusal.error.as_deref(), refusal.stale.as_deref()) {
             Some(why) => why,
-            None if result.stands_in || refusal.status == StatusCode::CONFLICT => Dropped::Refused,
+            None if result.is_final() || refusal.status == StatusCode::CONFLICT => Dropped::Refused,
             None => {
                 self.results.push_front(Arc::new(stand_in(&result, refusal)));
                 return None;
             }
         };
         Some(Gone { result, dropped: Some((why, Some(refusal.to_string()))) })
+    }
+}
+
+impl Finished {
+    /// Whether nothing else is handed in for it: it stands in for another already; or it was given back, and is
+    /// somebody else's when its lease has run out, whether or not a controller of an older version understands that.
+    fn is_final(&self) -> bool {
+        self.stands_in || matches!(self.outcome, Outcome::GivenBack)
     }
 }
 
@@ -285,7 +293,7 @@ mod tests {
         let batch = outbox.next(NOW).unwrap();
         match &batch.results[0].outcome {
             Outcome::Failed(error) => assert!(error.contains("400") && error.contains("nonsense")),
-            other @ Outcome::Succeeded(_) => panic!("{other:?}"),
+            other => panic!("{other:?}"),
         }
         outbox.settle("l", Verdict::Each(vec![Fate::Accepted]), NOW);
         assert_eq!(jobs(&mut outbox), ["b", "c"]);
@@ -300,6 +308,19 @@ mod tests {
             assert_eq!(gone.len(), usize::from(outbox.len() == 0));
         }
         assert_eq!(outbox.len(), 0);
+    }
+
+    /// An older controller does not understand it. Whatever it says, the job has not failed.
+    #[test]
+    fn what_was_given_back_never_becomes_a_failure() {
+        let mut outbox = Outbox::default();
+        let lease = HeldLeases::default().hold("l");
+        let outcome = Outcome::GivenBack;
+        let result = Finished { job_id: "a".to_owned(), job_epoch: 1, outcome, stands_in: false };
+        outbox.push(Delivery { lease, result });
+        assert_eq!(jobs(&mut outbox), ["a"]);
+        let gone = outbox.settle("l", refusal(400, r#"{"error":"BAD_STATUS"}"#), NOW);
+        assert!(matches!(gone[0].dropped, Some((Dropped::Refused, _))) && outbox.len() == 0);
     }
 
     #[test]

@@ -14,8 +14,8 @@ use tenure_jobs::{
     controller::{Controller as Served, Prepared},
     database::store,
     http::{self, Access},
-    leader::{Leader, Pace},
-    store::{Patience, Takeover},
+    leader::{Leader, Pace, Takeover},
+    store::Patience,
 };
 use tenure_run::converse;
 use tokio::signal::unix::{SignalKind, signal};

@@ -9,9 +9,9 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    leader::{Desk, Leader, Pace},
+    leader::{Desk, Leader, Pace, Takeover},
     observe::Metrics,
-    store::{Store, Takeover},
+    store::Store,
 };
 
 /// How soon after one look who leads the next may come.

@@ -1,9 +1,13 @@
 //! A job: what is to be done, who does it, and what came of it.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
+
+use crate::round::JobError;
 
 /// The number of a job's row: what the leader queues by, and the order of age.
 pub type Row = i64;
@@ -32,8 +36,25 @@ pub struct NewJob {
     pub priority: i16,
     /// The only agent that gets it.
     pub pinned_agent: Option<String>,
+    /// How often and how long it may be tried.
+    pub limits: Limits,
     /// What makes the job this one; the same id with another is a conflict.
     pub content_hash: [u8; 32],
+}
+
+/// How often and how long a job may be tried; without a limit, for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// So many leases that were lost end it. What was given back, or recalled, does not count.
+    pub lost_leases: Option<i32>,
+    /// So many failures end it: one, if this is not said.
+    pub failures: Option<i32>,
+    /// The pause after the first failure; it doubles with each.
+    pub retry_after: Option<Duration>,
+    /// How long one run may take, whatever its agent says.
+    pub run: Option<Duration>,
+    /// How long from now until it must have ended.
+    pub deadline: Option<Duration>,
 }
 
 /// Where a job stands.
@@ -104,7 +125,18 @@ pub struct JobView {
     #[schema(value_type = Option<Value>)]
     pub result: Option<Box<RawValue>>,
     /// Why it could not be done.
-    pub error: Option<String>,
+    #[schema(value_type = Option<Value>)]
+    pub error: Option<JobError>,
+    /// How many of its leases were lost.
+    pub lost_leases: i32,
+    /// How often it failed and was tried again.
+    pub failures: i32,
+    /// When it is tried again, if it failed.
+    #[schema(value_type = Option<String>)]
+    pub not_before: Option<Timestamp>,
+    /// By when it must have ended.
+    #[schema(value_type = Option<String>)]
+    pub deadline_at: Option<Timestamp>,
     /// When it was submitted.
     #[schema(value_type = String)]
     pub created_at: Timestamp,

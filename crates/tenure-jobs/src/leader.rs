@@ -14,6 +14,7 @@ mod clerk;
 mod desk;
 mod gathering;
 mod inherited;
+mod reaper;
 mod waiting;
 
 use std::{
@@ -29,10 +30,16 @@ use tenure::{
 
 use self::clerk::Clerk;
 pub use self::desk::{Desk, LeaseAsked, Leased, Refusal};
-use crate::{
-    observe::Metrics,
-    store::{Store, Takeover},
-};
+use crate::{observe::Metrics, store::Store};
+
+/// What a new leader says of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Takeover {
+    /// Where it is reached.
+    pub leader_url: Option<String>,
+    /// The agent of its own node, which is dead: what it had is queued again.
+    pub dead_agent: Option<String>,
+}
 
 /// How the leader behaves.
 #[derive(Clone, Copy, Debug)]
@@ -41,11 +48,20 @@ pub struct Pace {
     pub reap_every: Duration,
     /// How many agents may wait at once.
     pub most_waiting: usize,
+    /// How long leases that ran out while nobody led still count.
+    pub takeover_window: Duration,
+    /// How long agents have to be heard by a new leader.
+    pub hearing: Duration,
 }
 
 impl Default for Pace {
     fn default() -> Self {
-        Self { reap_every: Duration::from_millis(500), most_waiting: 10_000 }
+        Self {
+            reap_every: Duration::from_millis(500),
+            most_waiting: 10_000,
+            takeover_window: Duration::from_secs(10),
+            hearing: Duration::from_secs(15),
+        }
     }
 }
 
@@ -84,7 +100,7 @@ impl Leader {
 #[async_trait]
 impl Work for Leader {
     async fn prepare(&self, term: &Term) -> Result<(), WorkError> {
-        self.store.take_over(term, &self.takeover).await?;
+        self.store.take_over(term, self.takeover.leader_url.as_deref()).await?;
         self.desk.open(term.epoch());
         Ok(())
     }
@@ -97,6 +113,7 @@ impl Work for Leader {
             election.clone(),
             tenure.term.clone(),
             self.pace,
+            self.takeover.dead_agent.clone(),
             self.metrics.clone(),
         );
         clerk.work(requests, &tenure.stop).await;

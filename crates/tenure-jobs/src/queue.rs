@@ -49,6 +49,29 @@ impl Queued {
     }
 }
 
+/// How much there is room for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Room {
+    /// Bytes of what jobs bring.
+    pub bytes: usize,
+    /// Jobs.
+    pub jobs: usize,
+}
+
+impl Room {
+    /// Whether nothing more fits.
+    #[must_use]
+    pub fn is_none(&self) -> bool {
+        self.bytes == 0 || self.jobs == 0
+    }
+
+    /// So much of it is taken; what comes last may be larger than what is left.
+    pub fn take(&mut self, jobs: usize, bytes: usize) {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.jobs = self.jobs.saturating_sub(jobs);
+    }
+}
+
 /// What an agent can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ops {
@@ -141,24 +164,24 @@ impl Queue {
         *epoch = job.job_epoch.max(*epoch);
     }
 
-    /// Takes up to `most` jobs for an agent, in order, while their payloads fit into what is left of `room`.
+    /// Takes up to `most` jobs for an agent, in order, while they fit into what is left of `room`.
     pub fn take(
         &mut self,
         namespace: &str,
         agent: &str,
         ops: &Ops,
         most: usize,
-        room: &mut usize,
+        room: &mut Room,
     ) -> Vec<(Row, JobEpoch)> {
         let Some(by_op) = self.namespaces.get_mut(namespace) else { return Vec::new() };
         let mut taken = Vec::new();
         while taken.len() < most
-            && *room > 0
+            && !room.is_none()
             && let Some((op, is_pinned)) = next(by_op, agent, ops)
             && let Some(lanes) = by_op.get_mut(&op)
             && let Some((job, bytes)) = lanes.pop(agent, is_pinned)
         {
-            *room = room.saturating_sub(bytes as usize + 1);
+            room.take(1, bytes as usize);
             if lanes.is_empty() {
                 by_op.remove(&op);
             }
@@ -211,7 +234,7 @@ mod tests {
         ops: &Ops,
         most: usize,
     ) -> Vec<(Row, JobEpoch)> {
-        let mut room = usize::MAX;
+        let mut room = Room { bytes: usize::MAX, jobs: usize::MAX };
         queue.take(namespace, agent, ops, most, &mut room)
     }
 
@@ -274,8 +297,11 @@ mod tests {
     fn no_more_is_taken_than_fits_and_at_least_one_if_anything_does() {
         let mut queue = Queue::default();
         (0..10).for_each(|row| queue.push(job(row, "x", 1, None)));
-        let mut room = 25;
+        let mut room = Room { bytes: 25, jobs: 64 };
         assert_eq!(rows(queue.take("a", "me", &Ops::All, 64, &mut room)), [0, 1, 2]);
-        assert!(room == 0 && queue.take("a", "me", &Ops::All, 64, &mut room).is_empty());
+        assert!(room.is_none() && queue.take("a", "me", &Ops::All, 64, &mut room).is_empty());
+        let mut room = Room { bytes: 1_000, jobs: 2 };
+        assert_eq!(rows(queue.take("a", "me", &Ops::All, 64, &mut room)), [3, 4]);
+        assert!(room.is_none());
     }
 }

@@ -21,13 +21,28 @@ macro_rules! tables {
 
 const NAME: &str = "jobs, leases, results, agents and events";
 
+macro_rules! attempts {
+    ($database:literal) => {
+        concat!(
+            include_str!(concat!("../sql/", $database, "/schema/2/jobs.sql")),
+            include_str!(concat!("../sql/", $database, "/schema/2/events.sql")),
+        )
+    };
+}
+
+const ATTEMPTS: &str = "attempts and deadlines of jobs, and events that survive a restore";
+
 /// Postgres.
-pub const POSTGRES: [Migration; 1] =
-    [Migration { version: 1, name: NAME, sql: tables!("postgres"), breaking: true }];
+pub const POSTGRES: [Migration; 2] = [
+    Migration { version: 1, name: NAME, sql: tables!("postgres"), breaking: true },
+    Migration { version: 2, name: ATTEMPTS, sql: attempts!("postgres"), breaking: false },
+];
 
 /// SQLite.
-pub const SQLITE: [Migration; 1] =
-    [Migration { version: 1, name: NAME, sql: tables!("sqlite"), breaking: true }];
+pub const SQLITE: [Migration; 2] = [
+    Migration { version: 1, name: NAME, sql: tables!("sqlite"), breaking: true },
+    Migration { version: 2, name: ATTEMPTS, sql: attempts!("sqlite"), breaking: false },
+];
 
 /// What a role needs on Postgres to run a controller, beside what elections need.
 #[must_use]

@@ -14,13 +14,14 @@ use tenure::{Term, fence::FenceError};
 use tenure_database::DatabaseError;
 use tenure_http::KnownLeader;
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use crate::{
     agent::AgentView,
     event::{Event, Span},
     job::{Filter, JobView, NewJob, Row},
     queue::Queued,
-    round::{OpenLease, Round, Submitted, Written},
+    round::{OpenLease, Round, RunOut, Submitted, Written},
 };
 
 /// How long things last, by the database's clock.
@@ -28,8 +29,6 @@ use crate::{
 pub struct Patience {
     /// A job's lease, unless its agent is heard.
     pub job_lease: Duration,
-    /// What is at least left of a job's lease when a new leader begins.
-    pub takeover_window: Duration,
     /// How long an agent may be silent until it is stale.
     pub stale_after: Duration,
     /// Until it is a tombstone.
@@ -44,7 +43,6 @@ impl Default for Patience {
     fn default() -> Self {
         Self {
             job_lease: Duration::from_secs(30),
-            takeover_window: Duration::from_secs(10),
             stale_after: Duration::from_secs(15),
             tombstone_after: Duration::from_secs(30),
             forget_after: Duration::from_secs(60),
@@ -53,25 +51,16 @@ impl Default for Patience {
     }
 }
 
-/// What a new leader says of itself.
-#[derive(Clone, Debug, Default)]
-pub struct Takeover {
-    /// Where it is reached.
-    pub leader_url: Option<String>,
-    /// The agent of its own node, which is dead: what it had is queued again.
-    pub dead_agent: Option<String>,
-}
-
 /// Keeps jobs. Methods that change something take a term: only the one that leads can write.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
-    /// The first change of a term: who leads and where is known, and open leases last for a while.
-    async fn take_over(&self, term: &Term, takeover: &Takeover) -> Result<(), StoreError>;
+    /// The first change of a term: who leads and where is known, and by which name its events go.
+    async fn take_over(&self, term: &Term, leader_url: Option<&str>) -> Result<(), StoreError>;
 
     /// Writes a round, all of it or nothing, and numbers its events in the order of commits.
     async fn write(&self, term: &Term, round: &Round) -> Result<Written, StoreError>;
 
-    /// Queued jobs of one priority above a row, the oldest first.
+    /// Jobs of one priority above a row that can be leased, the oldest first.
     async fn queued(&self, priority: i16, above: Row, most: i64)
     -> Result<Vec<Queued>, StoreError>;
 
@@ -81,8 +70,8 @@ pub trait Store: Send + Sync + 'static {
     /// How many leases are open.
     async fn open_leases(&self) -> Result<i64, StoreError>;
 
-    /// Whether anything has run out: a lease, the patience with an agent, the room for events.
-    async fn has_run_out(&self) -> Result<bool, StoreError>;
+    /// Whether anything has run out: a pause or a deadline of a job, the room for events, and what else is asked for.
+    async fn has_run_out(&self, term: &Term, what: RunOut) -> Result<bool, StoreError>;
 
     /// One job.
     async fn job(&self, namespace: &str, job_id: &str) -> Result<Option<JobView>, StoreError>;
@@ -96,8 +85,8 @@ pub trait Store: Send + Sync + 'static {
     /// Who led last.
     async fn leader(&self) -> Result<Option<KnownLeader>, StoreError>;
 
-    /// Which events there are.
-    async fn span(&self) -> Result<Span, StoreError>;
+    /// Which events there are, and how the one with this number is named.
+    async fn span(&self, there: i64) -> Result<Span, StoreError>;
 
     /// The events of a namespace above a number and up to another, in their order.
     async fn events(
@@ -149,6 +138,16 @@ impl From<tokio_postgres::Error> for StoreError {
     fn from(error: tokio_postgres::Error) -> Self {
         Self::Database(error.into())
     }
+}
+
+/// A name for the events of a term, which no other term has, nor the same one before a restore.
+fn new_history() -> String {
+    Uuid::new_v4().simple().to_string()[..12].to_owned()
+}
+
+/// By which name events go; those of before there were any have none of their own.
+fn known_history(name: Option<String>) -> String {
+    name.unwrap_or_else(|| "0".to_owned())
 }
 
 /// Refuses a leader of another scope; nobody has led before where no scope is known.

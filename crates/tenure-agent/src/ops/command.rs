@@ -15,7 +15,6 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use self::{family::Family, streams::Heard};
-use super::STOPPED;
 use crate::job::{Job, Outcome, null};
 
 /// What is the agent's own affair: its database and its passwords, and its supervisor's ear.
@@ -56,7 +55,7 @@ impl Command {
             }
             () = cut.cancelled() => {
                 family.end().await;
-                return Outcome::failed(STOPPED);
+                return Outcome::GivenBack;
             }
         };
         match ended {

@@ -30,7 +30,7 @@ async fn an_agent_that_is_stopped_hands_in_what_runs_and_takes_nothing_new() {
 }
 
 #[tokio::test]
-async fn a_job_that_outlasts_the_grace_is_killed_and_reported() {
+async fn a_job_that_outlasts_the_grace_is_killed_and_given_back() {
     let (node, folder) = (Node::start(), tempfile::tempdir().unwrap());
     let child = folder.path().join("child");
     let line = format!("sleep 300 & echo $! > {}; wait", child.display());
@@ -40,7 +40,8 @@ async fn a_job_that_outlasts_the_grace_is_killed_and_reported() {
     let pid = number_in(&child).await;
     assert_eq!(agent.drained().await, 0);
     for job in ["j", "k"] {
-        assert_eq!(result_of(&node, job).await["error"], "the agent was stopped");
+        let told = result_of(&node, job).await;
+        assert_eq!((&told["status"], told.get("error")), (&json!("given_back"), None));
     }
     eventually_true("nobody is left", secs(10), async || is_gone(pid)).await;
 }

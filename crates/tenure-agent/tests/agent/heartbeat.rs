@@ -5,7 +5,7 @@ use tenure_testkit::{eventually_true, millis, secs};
 
 use crate::{
     controller::{Answer, HEARTBEAT, Node},
-    scene::agent_of,
+    scene::{agent_of, is_gone, number_in, settings, shell, start, within},
 };
 
 #[tokio::test]
@@ -32,6 +32,31 @@ async fn heartbeats_begin_at_once_and_go_on_while_a_job_runs() {
     assert!(took >= millis(150) * (calls.len() as u32 - 1), "{} in {took:?}", calls.len());
     agent.hurry.cancel();
     assert_eq!(agent.task.await.unwrap().not_handed_in, 1);
+}
+
+#[tokio::test]
+async fn jobs_of_a_lease_that_is_gone_are_ended_and_nothing_is_reported() {
+    let (node, folder) = (Node::start(), tempfile::tempdir().unwrap());
+    let child = folder.path().join("child");
+    let line = format!("sleep 300 & echo $! > {}; wait", child.display());
+    let agent = start(settings(&[&node.url]), shell(&line, ""));
+    node.lease("gone", &[("j", "x", json!({}))]);
+    node.lease("kept", &[("k", "x", json!({}))]);
+    let pid = number_in(&child).await;
+    node.on(|call| {
+        let is_gone = call.path == HEARTBEAT && call.body["leases"] == json!(["gone", "kept"]);
+        is_gone.then(|| Answer::Json(200, json!({"ok": true, "gone": ["gone"]})))
+    });
+    eventually_true("the other goes on", secs(10), async || {
+        agent.metric("agent_jobs_running") == 1
+            && node.calls(HEARTBEAT).last().unwrap().body["leases"] == json!(["kept"])
+    })
+    .await;
+    assert!(node.results_of("j").is_empty());
+    agent.hurry.cancel();
+    let drained = within("the end", agent.task).await.unwrap();
+    assert_eq!(drained.not_handed_in, 1, "it was in a hurry");
+    eventually_true("nobody is left", secs(10), async || is_gone(pid)).await;
 }
 
 #[tokio::test]

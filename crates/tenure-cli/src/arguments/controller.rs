@@ -107,7 +107,6 @@ impl TypedJobs {
         }
         let patience = Patience {
             job_lease,
-            takeover_window: self.takeover_window,
             stale_after,
             tombstone_after,
             forget_after,
@@ -118,6 +117,8 @@ impl TypedJobs {
         let pace = Pace {
             reap_every: usual.reap_every.min(shortest / 4).max(Duration::from_millis(10)),
             most_waiting: self.most_waiting as usize,
+            takeover_window: self.takeover_window,
+            hearing: stale_after,
         };
         Ok((patience, pace))
     }

@@ -59,7 +59,7 @@ async fn an_agent_with_its_token_works_and_cannot_complete_anothers_lease() {
         let sent = cluster.client.post(url).bearer_auth(token).json(&body).send().await.unwrap();
         (sent.status().as_u16(), sent.json::<serde_json::Value>().await.unwrap_or_default())
     };
-    let job = |id: &str, op: &str| json!({"job_id": id, "op": op});
+    let job = |id: &str, op: &str| json!({"job_id": id, "op": op, "payload": 1});
     assert_eq!(post("/v1/jobs", CLIENT, job("job", "echo")).await.0, 200);
     let (_, lease) = post("/v1/leases", AGENT, json!({"agent": "mine"})).await;
     let lease = lease["lease_id"].as_str().unwrap();
@@ -104,7 +104,7 @@ async fn a_web_page_of_another_site_changes_nothing() {
     let cluster = &mut Cluster::on_sqlite();
     let at = cluster.controllers(1).await;
     let url = format!("{}/v1/jobs", cluster.places[at].url);
-    let job = json!({"op": "echo"});
+    let job = json!({"op": "echo", "payload": 1});
     let page = cluster.client.post(&url).header("origin", "https://evil.example").json(&job);
     assert_eq!(page.send().await.unwrap().status(), 403);
     let rebound = cluster.client.post(&url).header("host", "evil.example").json(&job);

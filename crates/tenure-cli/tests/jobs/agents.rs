@@ -12,6 +12,7 @@ on_both! {
     agents_go_stale_are_tombstoned_and_forgotten
     a_deleted_agent_is_a_tombstone_and_its_jobs_are_queued_again
     an_agent_that_is_told_to_stop_hands_in_what_it_runs
+    a_job_that_outlasts_the_grace_of_its_agent_is_done_by_another
 }
 
 const OPS: &str = r#"
@@ -119,7 +120,7 @@ async fn a_deleted_agent_is_a_tombstone_and_its_jobs_are_queued_again(cluster: &
     assert_eq!(stale.unwrap().stale(), "leader");
     for _ in 0..2 {
         let deleted = cluster.send(reqwest::Method::DELETE, &url, None).await.unwrap();
-        assert_eq!(deleted.done(), json!({"ok": true}));
+        assert_eq!(deleted.done(), json!({"ok": true, "deleted": true}));
     }
     let agents = cluster.get(at, "/v1/agents").await.done();
     assert_eq!(state_of(&agents, "gone/away").as_deref(), Some("tombstoned"));
@@ -145,4 +146,25 @@ async fn an_agent_that_is_told_to_stop_hands_in_what_it_runs(cluster: &mut Clust
     assert_eq!(agent.code().await, Some(0));
     assert_eq!(cluster.job(at, "job").await["result"], "waited");
     assert_eq!(cluster.job(at, "next").await["state"], "queued");
+}
+
+/// A deploy is no worse than a crash.
+async fn a_job_that_outlasts_the_grace_of_its_agent_is_done_by_another(cluster: &mut Cluster) {
+    let at = cluster.controllers(1).await;
+    cluster.write("ops.toml", OPS);
+    let mut agent = cluster.agent("worker", &["--ops", "ops.toml", "--grace", "100ms"]);
+    let job = json!({"job_id": "job", "op": "wait", "payload": null, "max_lost_leases": 1});
+    cluster.post(at, "/v1/jobs", job).await.done();
+    runs(cluster).await;
+    agent.signal(Signal::TERM);
+    assert_eq!(agent.code().await, Some(0));
+    let back = cluster.job(at, "job").await;
+    assert_eq!((&back["state"], &back["job_epoch"]), (&json!("queued"), &json!(2)), "at once");
+    assert_eq!((&back["lost_leases"], &back["failures"]), (&json!(0), &json!(0)));
+    cluster.write("go", "");
+    let mut other = cluster.agent("other", &["--ops", "ops.toml"]);
+    let done = cluster.waits_for_state(at, "job", "succeeded").await;
+    assert_eq!((&done["leased_by"], &done["job_epoch"]), (&json!("other"), &json!(2)));
+    other.signal(Signal::TERM);
+    assert_eq!(other.code().await, Some(0));
 }

@@ -49,7 +49,7 @@ async fn a_job_id_means_one_job(cluster: &mut Cluster) {
     cluster.post(at, "/v1/jobs", elsewhere).await.done();
     let listed = cluster.get(at, "/v1/jobs").await.done();
     assert_eq!(listed["jobs"].as_array().unwrap().len(), 1);
-    let made = cluster.post(at, "/v1/jobs", json!({"op": "echo"})).await.done();
+    let made = cluster.post(at, "/v1/jobs", json!({"op": "echo", "payload": {}})).await.done();
     assert_eq!(cluster.job(at, made["job_id"].as_str().unwrap()).await["priority"], 1);
 }
 
@@ -67,10 +67,24 @@ async fn wrong_requests_are_refused_by_name(cluster: &mut Cluster) {
     let refusals = [
         ("/v1/jobs", json!({}), 422, "MISSING_FIELD"),
         ("/v1/jobs", json!([1]), 400, "INVALID_REQUEST"),
-        ("/v1/jobs", json!({"op": "echo", "priority": 4}), 400, "INVALID_REQUEST"),
-        ("/v1/jobs", json!({"op": "echo", "job_id": ""}), 400, "INVALID_REQUEST"),
-        ("/v1/jobs", json!({"op": "echo", "job_id": "a\u{0}b"}), 400, "INVALID_REQUEST"),
-        ("/v1/jobs", json!({"op": "echo", "namespace": "x".repeat(201)}), 400, "INVALID_REQUEST"),
+        ("/v1/jobs", json!({"op": "echo"}), 400, "INVALID_REQUEST"),
+        ("/v1/jobs", json!({"op": "echo", "payload": 1, "max_failures": 0}), 422, "OUT_OF_RANGE"),
+        ("/v1/leases", json!({"agent": "a", "lease_s": 121}), 422, "OUT_OF_RANGE"),
+        ("/v1/results", result("never granted", "nowhere", 1), 409, "STALE_EPOCH"),
+        ("/v1/jobs", json!({"op": "echo", "payload": 1, "priority": 4}), 422, "OUT_OF_RANGE"),
+        ("/v1/jobs", json!({"op": "echo", "payload": 1, "job_id": ""}), 400, "INVALID_REQUEST"),
+        (
+            "/v1/jobs",
+            json!({"op": "echo", "payload": 1, "job_id": "a\u{0}b"}),
+            400,
+            "INVALID_REQUEST",
+        ),
+        (
+            "/v1/jobs",
+            json!({"op": "echo", "payload": 1, "namespace": "x".repeat(201)}),
+            400,
+            "INVALID_REQUEST",
+        ),
         ("/v1/jobs", json!({"op": "echo", "payload": "x".repeat(1024 * 1024)}), 413, "TOO_LARGE"),
         (
             "/v1/jobs",
@@ -78,11 +92,11 @@ async fn wrong_requests_are_refused_by_name(cluster: &mut Cluster) {
             413,
             "TOO_LARGE",
         ),
-        ("/v1/jobs", json!({"op": "echo", "leader_epoch": 7}), 409, "STALE_EPOCH"),
+        ("/v1/jobs", json!({"op": "echo", "payload": 1, "leader_epoch": 7}), 409, "STALE_EPOCH"),
         ("/v1/leases", json!({}), 422, "MISSING_FIELD"),
-        ("/v1/leases", json!({"agent": "a", "max_tasks": 65}), 400, "INVALID_REQUEST"),
-        ("/v1/leases", json!({"agent": "a", "max_tasks": 0}), 400, "INVALID_REQUEST"),
-        ("/v1/leases", json!({"agent": "a", "timeout_ms": 120_001}), 400, "INVALID_REQUEST"),
+        ("/v1/leases", json!({"agent": "a", "max_tasks": 65}), 422, "OUT_OF_RANGE"),
+        ("/v1/leases", json!({"agent": "a", "max_tasks": 0}), 422, "OUT_OF_RANGE"),
+        ("/v1/leases", json!({"agent": "a", "timeout_ms": 120_001}), 422, "OUT_OF_RANGE"),
         ("/v1/leases", json!({"agent": "a", "capabilities": "echo"}), 400, "INVALID_REQUEST"),
         ("/v1/leases/expire", json!({"job_id": "nowhere"}), 404, "NOT_FOUND"),
         ("/v1/results", without_epoch, 422, "MISSING_FIELD"),
@@ -104,9 +118,13 @@ async fn wrong_requests_are_refused_by_name(cluster: &mut Cluster) {
         let refused = cluster.post(at, path, body).await;
         assert_eq!(refused.error(), (status, error.to_owned()), "{path} {shown}: {refused:?}");
     }
-    for path in
-        ["/v1/jobs?limit=0", "/v1/jobs?state=done", "/v1/jobs?since=now", "/v1/jobs?op=a&op=b"]
-    {
+    assert_eq!(cluster.get(at, "/v1/jobs?limit=0").await.error().0, 422);
+    assert_eq!(
+        cluster.get(at, "/v1/jobs?limit=1000000").await.status,
+        200,
+        "as many as there may be"
+    );
+    for path in ["/v1/jobs?state=done", "/v1/jobs?since=now", "/v1/jobs?op=a&op=b"] {
         assert_eq!(
             cluster.get(at, path).await.error(),
             (400, "INVALID_REQUEST".to_owned()),
@@ -130,7 +148,7 @@ async fn jobs_come_by_priority_then_pinned_then_age(cluster: &mut Cluster) {
         ("urgent", 3, None),
     ] {
         let job = json!({
-            "job_id": job_id, "op": "echo", "priority": priority,
+            "job_id": job_id, "op": "echo", "payload": 1, "priority": priority,
             "constraints": {"pinned_agent": pinned},
         });
         cluster.post(at, "/v1/jobs", job).await.done();
@@ -146,14 +164,14 @@ async fn jobs_come_by_priority_then_pinned_then_age(cluster: &mut Cluster) {
 async fn an_agent_gets_what_it_can_do_and_nothing_of_another_namespace(cluster: &mut Cluster) {
     let at = cluster.controllers(1).await;
     for (namespace, op) in [("a", "x"), ("a", "y"), ("b", "x")] {
-        let job = json!({"namespace": namespace, "op": op, "job_id": op});
+        let job = json!({"namespace": namespace, "op": op, "job_id": op, "payload": 1});
         cluster.post(at, "/v1/jobs", job).await.done();
     }
     let ask = async |capabilities: Value, namespace: &str| {
         let asked = json!({"agent": "me", "namespace": namespace, "capabilities": capabilities, "max_tasks": 9});
         cluster.post(at, "/v1/leases", asked).await
     };
-    assert_eq!(ask(json!([]), "a").await.status, 204);
+    assert_eq!(ask(json!({"ops": {"x": false, "y": false}}), "a").await.status, 204);
     assert_eq!(ask(json!({"ops": ["z"]}), "a").await.status, 204);
     assert_eq!(ask(json!(["x"]), "default").await.status, 204);
     assert_eq!(ids(&ask(json!({"ops": ["y", "z"]}), "a").await.done()), ["y"]);

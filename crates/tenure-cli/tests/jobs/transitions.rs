@@ -87,7 +87,7 @@ async fn a_step_down_drains_then_releases_then_starts_the_agent(cluster: &mut Cl
     let leader = cluster.nodes(2, true, "").await;
     let next = 1 - leader;
     // Pinned, so that no agent of the nodes takes it.
-    let job = json!({"job_id": "in-flight", "op": "x", "constraints": {"pinned_agent": "me"}});
+    let job = json!({"job_id": "in-flight", "op": "x", "payload": null, "constraints": {"pinned_agent": "me"}});
     cluster.post(leader, "/v1/jobs", job).await.done();
     let lease = cluster.lease(leader, "me", 1).await;
     let lease = lease["lease_id"].as_str().unwrap();

@@ -36,8 +36,9 @@ pub(crate) struct HeartbeatBody {
     /// How it is.
     #[schema(value_type = Option<Value>)]
     metrics: Option<Box<RawValue>>,
-    /// The leases that it works on: only those are extended. Default: all that are in its name, also those of a
-    /// process that had the name before.
+    /// The leases that it works on: only those are extended, and the answer says which of them are gone. Default: all
+    /// that are in its name, also those of a process that had the name before; then each for ten leases at most, or for
+    /// as long as a run of the job may take.
     #[schema(value_type = Option<Vec<NameText>>, max_items = 4_096)]
     leases: Option<Vec<String>>,
     /// The term that the caller believes the leader to be in.
@@ -52,8 +53,16 @@ struct Labels {
 }
 
 #[derive(Serialize, ToSchema)]
-pub(crate) struct OkBody {
+pub(crate) struct HeardBody {
     ok: bool,
+    /// Of the leases that it named, those that are its own no more: whatever it reports under them is stale.
+    gone: Vec<String>,
+}
+
+#[derive(Serialize, ToSchema)]
+pub(crate) struct DeletedBody {
+    ok: bool,
+    deleted: bool,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -69,7 +78,7 @@ pub(crate) struct AgentsBody {
     path = "/v1/agents/heartbeat",
     request_body(content = HeartbeatBody, content_type = "application/json"),
     responses(
-        (status = 200, description = "It was heard", body = OkBody),
+        (status = 200, description = "It was heard", body = HeardBody),
         (status = 400, description = "The request is wrong", body = OtherError),
         (status = 401, description = "A token is asked for"),
         (status = 409, description = "Another node leads, or another term", body = NotDone),
@@ -78,13 +87,13 @@ pub(crate) struct AgentsBody {
         (status = 503, description = "The database does not answer", body = OtherError),
     )
 )]
-pub(crate) async fn hear(State(api): Shared, body: Body) -> Result<Json<OkBody>, ApiError> {
+pub(crate) async fn hear(State(api): Shared, body: Body) -> Result<Json<HeardBody>, ApiError> {
     let term = read::require_leader(&api)?;
     let body: HeartbeatBody = read::object(body)?;
     read::require_epoch(&api, body.leader_epoch, term)?;
     let heard = api.controller.desk.hear(heartbeat(body)?).await;
-    heard.map_err(|why| ApiError::of_refusal(why, &api.controller.stand))?;
-    Ok(Json(OkBody { ok: true }))
+    let gone = heard.map_err(|why| ApiError::of_refusal(why, &api.controller.stand))?;
+    Ok(Json(HeardBody { ok: true, gone }))
 }
 
 fn heartbeat(body: HeartbeatBody) -> Result<Heartbeat, ApiError> {
@@ -146,7 +155,7 @@ struct LeaderEpochParam {
         LeaderEpochParam,
     ),
     responses(
-        (status = 200, description = "It is a tombstone, or was never there", body = OkBody),
+        (status = 200, description = "It is a tombstone, or was never there", body = DeletedBody),
         (status = 400, description = "The request is wrong", body = OtherError),
         (status = 401, description = "A token is asked for"),
         (status = 409, description = "Another node leads, or another term", body = NotDone),
@@ -157,7 +166,7 @@ pub(crate) async fn bury(
     State(api): Shared,
     name: Name,
     query: RawQuery,
-) -> Result<Json<OkBody>, ApiError> {
+) -> Result<Json<DeletedBody>, ApiError> {
     let term = read::require_leader(&api)?;
     let query = Query::read(query);
     read::require_epoch(&api, query.number("leader_epoch")?, term)?;
@@ -165,5 +174,5 @@ pub(crate) async fn bury(
     let agent = AgentName { namespace: query.namespace()?, name: read::name("the name", name)? };
     let buried = api.controller.desk.bury(agent).await;
     buried.map_err(|why| ApiError::of_refusal(why, &api.controller.stand))?;
-    Ok(Json(OkBody { ok: true }))
+    Ok(Json(DeletedBody { ok: true, deleted: true }))
 }

@@ -22,6 +22,8 @@ pub(super) struct NameText(#[allow(dead_code, reason = "only described")] String
 pub(super) enum StatusName {
     Succeeded,
     Failed,
+    /// It was not brought to its end, for a reason that is not its own: somebody else is to do it. Never counts.
+    GivenBack,
 }
 
 /// What a job is at the moment.

@@ -124,8 +124,12 @@ impl ApiError {
         Self::other(StatusCode::UNPROCESSABLE_ENTITY, "MISSING_FIELD", message)
     }
 
+    pub(super) fn out_of_range(message: impl Into<String>) -> Self {
+        Self::other(StatusCode::UNPROCESSABLE_ENTITY, "OUT_OF_RANGE", message)
+    }
+
     pub(super) fn bad_status(status: &str) -> Self {
-        let message = format!("{status:?} is not succeeded or failed");
+        let message = format!("{status:?} is not succeeded, failed or given_back");
         Self::other(StatusCode::BAD_REQUEST, "BAD_STATUS", message)
     }
 

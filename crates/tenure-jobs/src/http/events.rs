@@ -17,7 +17,10 @@ use super::{
     error::{ApiError, OtherError},
     read::Query,
 };
-use crate::event::{Event, Span};
+use crate::{
+    event::{Event, Position, Span},
+    store::{Store, StoreError},
+};
 
 /// How often a silent stream says that it is there.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -36,8 +39,9 @@ struct Hello {
     leader_epoch: i64,
     leader_id: Option<String>,
     /// What follows comes after this one.
-    last_event_id: i64,
-    /// Whether events between what was asked for and this are forgotten.
+    last_event_id: String,
+    /// Whether there may be events after what was asked for that do not follow: they are forgotten, or the database
+    /// was restored since.
     missed: bool,
 }
 
@@ -47,6 +51,8 @@ struct Follower {
     namespace: String,
     /// What was sent.
     position: i64,
+    /// How the events go by name there: another name, and they are others.
+    history: String,
     ready: VecDeque<Event>,
     news: watch::Receiver<u64>,
     _place: OwnedSemaphorePermit,
@@ -54,14 +60,14 @@ struct Follower {
 
 /// Follow what happens
 ///
-/// Server-sent events: `hello`, then what happens in the namespace, each with its number as id. Whoever sends
-/// `Last-Event-ID` gets all that came after it, from any node.
+/// Server-sent events: `hello`, then what happens in the namespace, each with an id. Whoever sends `Last-Event-ID` gets
+/// all that came after it, from any node; `missed` in the first one says that this could not be.
 #[utoipa::path(
     get,
     path = "/v1/events",
     params(
         ("namespace" = Option<String>, Query, description = "Default: default"),
-        ("Last-Event-ID" = Option<i64>, Header, description = "The last event that was seen"),
+        ("Last-Event-ID" = Option<String>, Header, description = "The last event that was seen"),
     ),
     responses(
         (status = 200, description = "A stream of events", content_type = "text/event-stream"),
@@ -80,47 +86,68 @@ pub(crate) async fn follow(
     let place = Arc::clone(&api.followers).try_acquire_owned().map_err(|_| ApiError::crowded())?;
     // Before the look: what comes after it is news.
     let news = api.controller.news.clone();
-    let span = api.controller.store.span().await.map_err(|error| ApiError::of_store(&error))?;
-    let (position, missed) = begin(seen, span);
-    let hello = hello(&api, position, missed);
+    let (position, history, missed) =
+        start(&*api.controller.store, seen).await.map_err(|error| ApiError::of_store(&error))?;
+    let hello = hello(&api, position, &history, missed);
     api.controller.metrics.followers.inc();
     let stop = api.controller.stop.clone();
-    let follower =
-        Follower { api, namespace, position, ready: VecDeque::new(), news, _place: place };
+    let ready = VecDeque::new();
+    let follower = Follower { api, namespace, position, history, ready, news, _place: place };
     let events = stream::unfold(follower, next);
     let all = stream::iter([hello]).chain(events).map(Ok).take_until(stop.cancelled_owned());
     Ok(Sse::new(all).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
-fn last_event_id(headers: &HeaderMap) -> Result<Option<i64>, ApiError> {
+fn last_event_id(headers: &HeaderMap) -> Result<Option<Position>, ApiError> {
     let Some(given) = headers.get("last-event-id") else { return Ok(None) };
-    let number = given.to_str().ok().and_then(|given| given.trim().parse().ok());
+    let position = given.to_str().ok().and_then(|given| Position::read(given.trim()));
     let refused = || ApiError::invalid("Last-Event-ID must be the id of an event");
-    number.filter(|number| *number >= 0).map(Some).ok_or_else(refused)
+    position.map(Some).ok_or_else(refused)
 }
 
-/// Where a stream begins, and whether something in between is forgotten. A number that was never given is of another
-/// database: then nobody knows what was missed.
-fn begin(seen: Option<i64>, span: Span) -> (i64, bool) {
-    match seen {
-        None => (span.last, false),
-        Some(seen) if seen > span.last => (span.last, true),
-        Some(seen) if seen < span.first - 1 => (span.first - 1, true),
-        Some(seen) => (seen, false),
+/// Where a stream begins, how events go by name there, and whether something may have been missed.
+async fn start(
+    store: &dyn Store,
+    seen: Option<Position>,
+) -> Result<(i64, String, bool), StoreError> {
+    let span = store.span(seen.as_ref().map_or(0, |seen| seen.number)).await?;
+    let (position, missed) = begin(seen.as_ref(), &span);
+    let history = match position == span.last {
+        true => span.history,
+        false => store.span(position).await?.history_there,
+    };
+    Ok((position, history, missed))
+}
+
+/// A place that is not in this history is of another database, or of this one before it was restored: then nobody
+/// knows what was missed. Whoever names no history is served, and told that it may be another.
+fn begin(seen: Option<&Position>, span: &Span) -> (i64, bool) {
+    let Some(Position { history, number }) = seen else { return (span.last, false) };
+    let is_known = match history {
+        Some(history) => *history == span.history_there,
+        None => *number == 0,
+    };
+    if *number > span.last || history.is_some() && !is_known {
+        (span.last, true)
+    } else if *number < span.first - 1 {
+        (span.first - 1, true)
+    } else {
+        (*number, !is_known)
     }
 }
 
-fn hello(api: &Api, position: i64, missed: bool) -> Sent {
+fn hello(api: &Api, position: i64, history: &str, missed: bool) -> Sent {
+    let place = Position { history: Some(history.to_owned()), number: position };
     let role = api.controller.stand.role();
     let hello = Hello {
         node_id: role.node_id,
         role: role.role,
         leader_epoch: role.leader_epoch,
         leader_id: role.leader_id,
-        last_event_id: position,
+        last_event_id: place.to_string(),
         missed,
     };
-    sent("hello", position, &hello)
+    sent("hello", &place, &hello)
 }
 
 /// A new leader is told in the words of `/role`.
@@ -144,14 +171,14 @@ fn told(event: &Event) -> Sent {
                 leader_epoch: *leader_epoch,
                 at: *at,
             };
-            sent("role.changed", event.number, &changed)
+            sent("role.changed", &event.position(), &changed)
         }
-        kind => sent(kind, event.number, event),
+        kind => sent(kind, &event.position(), event),
     }
 }
 
-fn sent(kind: &str, number: i64, data: &impl Serialize) -> Sent {
-    let event = Sent::default().event(kind).id(number.to_string());
+fn sent(kind: &str, place: &Position, data: &impl Serialize) -> Sent {
+    let event = Sent::default().event(kind).id(place.to_string());
     // A value of ours can always be written.
     event.json_data(data).unwrap_or_default()
 }
@@ -182,7 +209,7 @@ async fn next(mut follower: Follower) -> Option<(Sent, Follower)> {
 enum Look {
     Some,
     Nothing,
-    /// What comes next is kept no more: this one was too slow.
+    /// What comes next is kept no more, or the database was restored: this one must begin anew.
     Forgotten,
 }
 
@@ -191,15 +218,19 @@ impl Follower {
     async fn look(&mut self) -> Result<Look, crate::store::StoreError> {
         self.news.mark_unchanged();
         let store = &self.api.controller.store;
-        let Span { first, last } = store.span().await?;
-        if last <= self.position {
-            return Ok(Look::Nothing);
-        }
-        if first - 1 > self.position {
+        let Span { first, last, history, history_there } = store.span(self.position).await?;
+        if last < self.position || history_there != self.history || first - 1 > self.position {
             return Ok(Look::Forgotten);
+        }
+        if last == self.position {
+            return Ok(Look::Nothing);
         }
         let up_to = last.min(self.position + WINDOW);
         self.ready.extend(store.events(&self.namespace, self.position, up_to).await?);
+        self.history = match up_to == last {
+            true => history,
+            false => store.span(up_to).await?.history_there,
+        };
         self.position = up_to;
         Ok(Look::Some)
     }
@@ -217,12 +248,17 @@ mod tests {
 
     #[test]
     fn a_stream_begins_where_somebody_left_off_and_says_what_is_forgotten() {
-        let span = Span { first: 11, last: 20 };
-        assert_eq!(begin(None, span), (20, false));
-        assert_eq!(begin(Some(15), span), (15, false));
-        assert_eq!(begin(Some(10), span), (10, false));
-        assert_eq!(begin(Some(9), span), (10, true));
-        assert_eq!(begin(Some(21), span), (20, true));
-        assert_eq!(begin(Some(0), Span { first: 1, last: 0 }), (0, false));
+        let [history, history_there] = ["b", "a"].map(str::to_owned);
+        let span = Span { first: 11, last: 20, history, history_there };
+        let begin = |seen: &str| begin(Position::read(seen).as_ref(), &span);
+        assert_eq!(begin("a-15"), (15, false));
+        assert_eq!(begin("a-10"), (10, false));
+        assert_eq!(begin("a-9"), (10, true));
+        assert_eq!(begin("a-21"), (20, true));
+        assert_eq!(begin("other-15"), (20, true), "of another history");
+        assert_eq!(begin("15"), (15, true), "nobody knows of which history");
+        assert_eq!(super::begin(None, &span), (20, false));
+        let empty = Span { first: 1, ..Span::default() };
+        assert_eq!(super::begin(Position::read("0").as_ref(), &empty), (0, false));
     }
 }

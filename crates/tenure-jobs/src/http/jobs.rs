@@ -1,5 +1,7 @@
 //! Jobs: submitted, listed, shown.
 
+use std::time::Duration;
+
 use axum::{
     Json,
     extract::{Path, RawQuery, State},
@@ -17,7 +19,7 @@ use super::{
     read::{self, Body, Name, Query},
 };
 use crate::{
-    job::{DEFAULT_PRIORITY, Filter, HIGHEST_PRIORITY, JobView, NewJob, State as JobState},
+    job::{DEFAULT_PRIORITY, Filter, HIGHEST_PRIORITY, JobView, Limits, NewJob, State as JobState},
     leader::Refusal,
     round::Submitted,
 };
@@ -27,6 +29,11 @@ mod content;
 /// How many jobs are listed unless it is said otherwise, and at most.
 const USUAL: i64 = 100;
 const MOST: i64 = 1_000;
+/// What limits a job may have.
+const MOST_ATTEMPTS: i64 = 1_000;
+const LONGEST_RETRY_S: i64 = 3_600;
+const LONGEST_RUN_S: i64 = 7 * 24 * 3_600;
+const LATEST_DEADLINE_S: i64 = 365 * 24 * 3_600;
 
 #[derive(Deserialize, ToSchema)]
 pub(crate) struct SubmitBody {
@@ -37,10 +44,12 @@ pub(crate) struct SubmitBody {
     #[schema(value_type = NameText)]
     op: Option<String>,
     /// With what.
-    #[schema(value_type = Option<Value>)]
+    #[schema(value_type = Value, required = true)]
+    #[serde(default, deserialize_with = "read::given")]
     payload: Option<Box<RawValue>>,
-    /// Under which id. The same job again is the same job. Default: a new one.
+    /// Under which id. The same job again is the same job. Default: a new one. `id` is understood too.
     #[schema(value_type = Option<NameText>)]
+    #[serde(alias = "id")]
     job_id: Option<String>,
     /// 0 to 3, the highest first. Default: 1.
     #[schema(minimum = 0, maximum = 3)]
@@ -48,6 +57,27 @@ pub(crate) struct SubmitBody {
     priority: Option<i64>,
     /// Who may do it.
     constraints: Option<Constraints>,
+    /// So many leases that were lost end it as failed. What was given back or recalled does not count. Default: never.
+    #[schema(minimum = 1, maximum = 1_000)]
+    #[serde(default, deserialize_with = "read::whole")]
+    max_lost_leases: Option<i64>,
+    /// So many failures end it as failed. Default: 1.
+    #[schema(minimum = 1, maximum = 1_000)]
+    #[serde(default, deserialize_with = "read::whole")]
+    max_failures: Option<i64>,
+    /// How many seconds after its first failure it is tried again; twice as many after each that follows, up to an
+    /// hour. Default: 1.
+    #[schema(minimum = 0, maximum = 3_600)]
+    #[serde(default, deserialize_with = "read::whole")]
+    retry_after_s: Option<i64>,
+    /// How many seconds one run may take, whatever its agent says; then its lease is lost. Default: no limit.
+    #[schema(minimum = 1, maximum = 604_800)]
+    #[serde(default, deserialize_with = "read::whole")]
+    timeout_s: Option<i64>,
+    /// In how many seconds it must have ended; then it has failed. Default: no limit.
+    #[schema(minimum = 1, maximum = 31_536_000)]
+    #[serde(default, deserialize_with = "read::whole")]
+    deadline_s: Option<i64>,
     /// The term that the caller believes the leader to be in.
     #[serde(default, deserialize_with = "read::whole")]
     leader_epoch: Option<i64>,
@@ -88,8 +118,8 @@ struct FilterParams {
     /// Submitted then or later.
     #[param(required = false, nullable = false, value_type = String, format = DateTime)]
     since: Timestamp,
-    /// How many. Default: 100.
-    #[param(required = false, nullable = false, minimum = 1, maximum = 1_000)]
+    /// How many, 1000 at most: what is above counts as that. Default: 100.
+    #[param(required = false, nullable = false, minimum = 1)]
     limit: i64,
 }
 
@@ -107,7 +137,7 @@ struct FilterParams {
         (status = 409, description = "Another node leads, or another term, or the id has another job",
             body = NotSubmitted),
         (status = 413, description = "The request is too large", body = OtherError),
-        (status = 422, description = "A field is missing", body = OtherError),
+        (status = 422, description = "A field is missing, or a number out of range", body = OtherError),
         (status = 503, description = "The database does not answer", body = OtherError),
     )
 )]
@@ -129,23 +159,41 @@ pub(crate) async fn submit(
 }
 
 fn job(body: SubmitBody) -> Result<NewJob, ApiError> {
-    let priority = body.priority.unwrap_or(DEFAULT_PRIORITY.into());
-    if !(0..=HIGHEST_PRIORITY.into()).contains(&priority) {
-        let message = format!("priority must be 0 to {HIGHEST_PRIORITY}");
-        return Err(ApiError::invalid(message));
-    }
+    let limits = limits(&body)?;
+    let priority = read::within("priority", body.priority, 0..=HIGHEST_PRIORITY.into())?;
+    let op = read::required_name("op", body.op)?;
+    let payload = body.payload.ok_or_else(|| ApiError::invalid("payload is required"))?;
     let pinned_agent = body.constraints.and_then(|constraints| constraints.pinned_agent);
     let mut job = NewJob {
         namespace: read::namespace(body.namespace)?,
         job_id: read::name("job_id", body.job_id.unwrap_or_else(|| Uuid::new_v4().to_string()))?,
-        op: read::required_name("op", body.op)?,
-        payload: read::value("payload", body.payload)?,
-        priority: priority as i16,
+        op,
+        payload: read::value("payload", Some(payload))?,
+        priority: priority.map_or(DEFAULT_PRIORITY, |priority| priority as i16),
         pinned_agent: read::optional_name("pinned_agent", pinned_agent)?,
+        limits,
         content_hash: [0; 32],
     };
     job.content_hash = content::hash(&job);
     Ok(job)
+}
+
+fn limits(body: &SubmitBody) -> Result<Limits, ApiError> {
+    let count = |what, given| {
+        let given = read::within(what, given, 1..=MOST_ATTEMPTS)?;
+        Ok::<_, ApiError>(given.map(|given| given as i32))
+    };
+    let seconds = |what, given, bounds| {
+        let given = read::within(what, given, bounds)?;
+        Ok::<_, ApiError>(given.map(|given| Duration::from_secs(given as u64)))
+    };
+    Ok(Limits {
+        lost_leases: count("max_lost_leases", body.max_lost_leases)?,
+        failures: count("max_failures", body.max_failures)?,
+        retry_after: seconds("retry_after_s", body.retry_after_s, 0..=LONGEST_RETRY_S)?,
+        run: seconds("timeout_s", body.timeout_s, 1..=LONGEST_RUN_S)?,
+        deadline: seconds("deadline_s", body.deadline_s, 1..=LATEST_DEADLINE_S)?,
+    })
 }
 
 /// List jobs, the newest first
@@ -157,6 +205,7 @@ fn job(body: SubmitBody) -> Result<NewJob, ApiError> {
         (status = 200, description = "The jobs", body = JobsBody),
         (status = 400, description = "The request is wrong", body = OtherError),
         (status = 401, description = "A token is asked for"),
+        (status = 422, description = "A number is out of range", body = OtherError),
         (status = 503, description = "The database does not answer", body = OtherError),
     )
 )]
@@ -176,8 +225,8 @@ fn filter(query: &Query) -> Result<Filter, ApiError> {
         since.parse::<Timestamp>().map_err(refused)
     });
     let most = query.number("limit")?.unwrap_or(USUAL);
-    if !(1..=MOST).contains(&most) {
-        return Err(ApiError::invalid(format!("limit must be 1 to {MOST}")));
+    if most < 1 {
+        return Err(ApiError::out_of_range("limit must be at least 1"));
     }
     Ok(Filter {
         namespace: query.namespace()?,
@@ -185,7 +234,7 @@ fn filter(query: &Query) -> Result<Filter, ApiError> {
         agent: read::optional_name("agent", query.get("agent")?)?,
         op: read::optional_name("op", query.get("op")?)?,
         since: since.transpose()?,
-        most,
+        most: most.min(MOST),
     })
 }
 

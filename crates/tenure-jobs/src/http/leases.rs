@@ -1,6 +1,6 @@
 //! Leases: jobs for an agent, and jobs taken from one.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{
     Json,
@@ -9,26 +9,26 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use utoipa::ToSchema;
 
 use super::{
     Shared,
     described::{NameText, NotDone},
-    error::{ApiError, OtherError},
-    jobs,
+    error::{ApiError, OtherError, Stale, StaleFields},
     read::{self, Body},
 };
 use crate::{
-    job::State as JobState,
     leader::{LeaseAsked, Leased},
     queue::Ops,
-    round::{Recall, Task},
+    round::{Recall, Recalled, Task},
 };
 
 /// How many jobs at once, and how long to wait for them.
 const MOST_TASKS: i64 = 64;
 const LONGEST_WAIT_MS: i64 = 120_000;
+/// How long a lease may be asked for.
+const LONGEST_LEASE_S: i64 = 120;
 /// How many ops an agent may name.
 const MOST_OPS: usize = 1_000;
 
@@ -40,7 +40,8 @@ pub(crate) struct LeaseBody {
     /// Where it works. Default: `default`.
     #[schema(value_type = Option<NameText>)]
     namespace: Option<String>,
-    /// What it can do. Default: whatever comes.
+    /// What it can do: a list of ops, or an object with `ops`, which is a list or says of each whether it can. `*`, or
+    /// none at all, is whatever comes. Default: whatever comes.
     capabilities: Option<Capabilities>,
     /// How many jobs at most, 1 to 64. Default: 1.
     #[schema(minimum = 1, maximum = 64)]
@@ -50,6 +51,14 @@ pub(crate) struct LeaseBody {
     #[schema(minimum = 0, maximum = 120_000)]
     #[serde(default, deserialize_with = "read::whole")]
     timeout_ms: Option<i64>,
+    /// For how many seconds the jobs are its own unless it is heard, 1 to 120. Default: the controller's job lease.
+    #[schema(minimum = 1, maximum = 120)]
+    #[serde(default, deserialize_with = "read::whole")]
+    lease_s: Option<i64>,
+    /// The same in milliseconds.
+    #[schema(minimum = 1, maximum = 120_000)]
+    #[serde(default, deserialize_with = "read::whole")]
+    lease_ttl_ms: Option<i64>,
     /// The leases that it works on: of others that an earlier leader granted it, it was never told, and their jobs are
     /// queued again. Whoever sends it asks for jobs in one place at a time.
     #[schema(value_type = Option<Vec<NameText>>, max_items = 4_096)]
@@ -64,12 +73,39 @@ pub(crate) struct LeaseBody {
 #[serde(untagged)]
 enum Capabilities {
     List(OpNames),
-    Object { ops: OpNames },
+    Object { ops: Option<ObjectOps> },
 }
 
 #[derive(Deserialize, ToSchema)]
 #[schema(value_type = Vec<NameText>, max_items = 1_000)]
 struct OpNames(Vec<String>);
+
+/// A list, or what is said of each.
+#[derive(Deserialize, ToSchema)]
+#[serde(untagged)]
+enum ObjectOps {
+    List(OpNames),
+    #[schema(value_type = Object)]
+    Each(BTreeMap<String, Value>),
+}
+
+impl Capabilities {
+    /// The names; `None` for whatever comes.
+    fn names(self) -> Option<Vec<String>> {
+        let ops = match self {
+            Self::List(OpNames(ops))
+            | Self::Object { ops: Some(ObjectOps::List(OpNames(ops))) } => {
+                Some(ops).filter(|ops| !ops.is_empty())?
+            }
+            Self::Object { ops: Some(ObjectOps::Each(ops)) } => {
+                let can = |said: &Value| !matches!(said, Value::Bool(false) | Value::Null);
+                ops.into_iter().filter(|(_, said)| can(said)).map(|(op, _)| op).collect()
+            }
+            Self::Object { ops: None } => return None,
+        };
+        Some(ops).filter(|ops| ops.iter().all(|op| op != "*"))
+    }
+}
 
 #[derive(Serialize, ToSchema)]
 pub(crate) struct LeasedBody {
@@ -96,6 +132,12 @@ pub(crate) struct ExpireBody {
     /// Where it is. Default: `default`.
     #[schema(value_type = Option<NameText>)]
     namespace: Option<String>,
+    /// Only under this epoch of the job.
+    #[serde(default, deserialize_with = "read::whole")]
+    job_epoch: Option<i64>,
+    /// Only under this lease.
+    #[schema(value_type = Option<NameText>)]
+    lease_id: Option<String>,
     /// Why.
     #[schema(value_type = Option<NameText>)]
     reason: Option<String>,
@@ -153,29 +195,25 @@ impl From<Task> for TaskBody {
 }
 
 fn asked(body: LeaseBody) -> Result<LeaseAsked, ApiError> {
-    let most = body.max_tasks.unwrap_or(1);
-    if !(1..=MOST_TASKS).contains(&most) {
-        return Err(ApiError::invalid(format!("max_tasks must be 1 to {MOST_TASKS}")));
-    }
-    let wait = body.timeout_ms.unwrap_or(0);
-    if !(0..=LONGEST_WAIT_MS).contains(&wait) {
-        return Err(ApiError::invalid(format!("timeout_ms must be 0 to {LONGEST_WAIT_MS}")));
-    }
+    let most = read::within("max_tasks", body.max_tasks, 1..=MOST_TASKS)?.unwrap_or(1);
+    let wait = read::within("timeout_ms", body.timeout_ms, 0..=LONGEST_WAIT_MS)?.unwrap_or(0);
+    let lease_s = read::within("lease_s", body.lease_s, 1..=LONGEST_LEASE_S)?;
+    let lease_ms = read::within("lease_ttl_ms", body.lease_ttl_ms, 1..=LONGEST_LEASE_S * 1_000)?;
+    let lasts = lease_ms.or(lease_s.map(|seconds| seconds * 1_000));
     Ok(LeaseAsked {
         agent: read::required_name("agent", body.agent)?,
         namespace: read::namespace(body.namespace)?,
         ops: ops(body.capabilities)?,
         most: most as usize,
         wait: Duration::from_millis(wait as u64),
+        lasts: lasts.map(|lasts| Duration::from_millis(lasts as u64)),
         leases: read::leases(body.leases)?,
     })
 }
 
 fn ops(capabilities: Option<Capabilities>) -> Result<Ops, ApiError> {
-    let mut ops = match capabilities {
-        None => return Ok(Ops::All),
-        Some(Capabilities::List(OpNames(ops)) | Capabilities::Object { ops: OpNames(ops) }) => ops,
-    };
+    let named = capabilities.and_then(Capabilities::names);
+    let Some(mut ops) = named else { return Ok(Ops::All) };
     if ops.len() > MOST_OPS {
         return Err(ApiError::invalid(format!("capabilities name more than {MOST_OPS} ops")));
     }
@@ -187,7 +225,8 @@ fn ops(capabilities: Option<Capabilities>) -> Result<Ops, ApiError> {
 
 /// Take a job from its agent
 ///
-/// It is queued again, under the next job epoch: whatever the agent reports on it is stale.
+/// It is queued again, under the next job epoch: whatever the agent reports on it is stale. Whoever names the epoch or
+/// the lease that it means takes no other.
 #[utoipa::path(
     post,
     path = "/v1/leases/expire",
@@ -197,7 +236,8 @@ fn ops(capabilities: Option<Capabilities>) -> Result<Ops, ApiError> {
         (status = 400, description = "The request is wrong", body = OtherError),
         (status = 401, description = "A token is asked for"),
         (status = 404, description = "There is no such job", body = OtherError),
-        (status = 409, description = "Another node leads, or another term", body = NotDone),
+        (status = 409, description = "Job, lease or leader are of the past, or another node leads",
+            body = NotDone),
         (status = 413, description = "The request is too large", body = OtherError),
         (status = 422, description = "A field is missing", body = OtherError),
         (status = 503, description = "The database does not answer", body = OtherError),
@@ -210,12 +250,48 @@ pub(crate) async fn expire(State(api): Shared, body: Body) -> Result<Json<Expire
     let recall = Recall {
         namespace: read::namespace(body.namespace)?,
         job_id: read::required_name("job_id", body.job_id)?,
+        job_epoch: body.job_epoch,
+        lease_id: read::optional_name("lease_id", body.lease_id)?,
         reason: read::name("reason", body.reason.unwrap_or_else(|| "asked".to_owned()))?,
     };
-    let before = jobs::find(&api, &recall.namespace, &recall.job_id).await?;
-    let recalled = api.controller.desk.recall(recall.clone()).await;
-    recalled.map_err(|why| ApiError::of_refusal(why, &api.controller.stand))?;
-    let after = jobs::find(&api, &recall.namespace, &recall.job_id).await?;
-    let expired = before.state == JobState::Leased && after.job_epoch > before.job_epoch;
-    Ok(Json(ExpiredBody { ok: true, expired, job_epoch: after.job_epoch }))
+    let (job_id, stand) = (recall.job_id.clone(), &api.controller.stand);
+    let recalled = api.controller.desk.recall(recall).await;
+    let stale = |what, job_epoch| ApiError::stale(StaleFields::new(what, stand).of_job(job_epoch));
+    let (expired, job_epoch) = match recalled.map_err(|why| ApiError::of_refusal(why, stand))? {
+        Recalled::Back { job_epoch } => (true, job_epoch),
+        Recalled::NotLeased { job_epoch } => (false, job_epoch),
+        Recalled::NotFound => return Err(ApiError::no_such_job(&job_id)),
+        Recalled::StaleJob { job_epoch } => return Err(stale(Stale::Job, job_epoch)),
+        Recalled::StaleLease { job_epoch } => return Err(stale(Stale::Lease, job_epoch)),
+    };
+    Ok(Json(ExpiredBody { ok: true, expired, job_epoch }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(capabilities: &str) -> Ops {
+        ops(serde_json::from_str(capabilities).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn capabilities_are_understood_in_all_their_forms() {
+        for whatever in ["null", "[]", r#"["*"]"#, r#"["a", "*"]"#, "{}", r#"{"ops": []}"#] {
+            assert_eq!(read(whatever), Ops::All, "{whatever}");
+        }
+        for two in [
+            r#"["b", "a", "b"]"#,
+            r#"{"ops": ["a", "b"]}"#,
+            r#"{"ops": {"a": true, "b": {"version": 1}, "c": false, "d": null}}"#,
+        ] {
+            let both = ["a", "b"].map(str::to_owned);
+            assert_eq!(read(two), Ops::These(Arc::from(both)), "{two}");
+        }
+        assert_eq!(
+            read(r#"{"ops": {"a": false}}"#),
+            Ops::These(Arc::from([])),
+            "it can do nothing"
+        );
+    }
 }

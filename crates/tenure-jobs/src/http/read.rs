@@ -93,6 +93,26 @@ pub(super) fn whole<'de, D: Deserializer<'de>>(from: D) -> Result<Option<i64>, D
     }
 }
 
+/// A value that was sent, be it `null`; without this, `null` is as if nothing was.
+pub(super) fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(from).map(Some)
+}
+
+/// A number within bounds; one that is not is refused like a field that is missing.
+pub(super) fn within(
+    what: &str,
+    given: Option<i64>,
+    bounds: std::ops::RangeInclusive<i64>,
+) -> Result<Option<i64>, ApiError> {
+    match given.is_none_or(|given| bounds.contains(&given)) {
+        true => Ok(given),
+        false => {
+            let (least, most) = bounds.into_inner();
+            Err(ApiError::out_of_range(format!("{what} must be {least} to {most}")))
+        }
+    }
+}
+
 /// A name: not empty, not too long, and nothing in it that a person cannot see.
 pub(super) fn name(what: &str, name: String) -> Result<String, ApiError> {
     let is_fit = !name.is_empty()

@@ -17,7 +17,7 @@ use super::{
     error::{ApiError, OtherError, Stale, StaleFields},
     read::{self, Body},
 };
-use crate::round::{Reported, Status, Verdict};
+use crate::round::{JobError, Reported, Status, Verdict};
 
 /// How many results at once.
 const MOST: usize = 64;
@@ -36,7 +36,7 @@ pub(crate) struct ReportBody {
     job_epoch: Option<i64>,
     status: Option<String>,
     result: Option<Box<RawValue>>,
-    error: Option<String>,
+    error: Option<Box<RawValue>>,
 }
 
 /// One result, or many of one lease.
@@ -97,8 +97,9 @@ struct ResultBody {
     /// What came of it.
     #[schema(value_type = Option<Value>)]
     result: Option<Box<RawValue>>,
-    /// Why it failed.
-    error: Option<String>,
+    /// Why it failed: a text, or any other JSON.
+    #[schema(value_type = Option<Value>)]
+    error: Option<Box<RawValue>>,
 }
 
 #[derive(Serialize, ToSchema)]
@@ -193,7 +194,7 @@ fn reported(body: ReportBody, results: Vec<ResultBody>) -> Result<Vec<Reported>,
             job_id: read::required_name("job_id", one.job_id)?,
             status: status(one.status)?,
             result: one.result.map(|result| read::value("result", Some(result))).transpose()?,
-            error: one.error.as_deref().map(text).transpose()?,
+            error: one.error.map(error).transpose()?.flatten(),
         };
         if !seen.insert(one.job_id.clone()) {
             return Err(ApiError::invalid(format!("the job {:?} is there twice", one.job_id)));
@@ -208,12 +209,20 @@ fn status(given: Option<String>) -> Result<Status, ApiError> {
     Status::named(&given).ok_or_else(|| ApiError::bad_status(&given))
 }
 
-/// No database takes a NUL in a text.
-fn text(error: &str) -> Result<String, ApiError> {
-    match error.len() <= LARGEST_VALUE {
-        true => Ok(error.replace('\0', "\u{fffd}")),
-        false => Err(ApiError::too_large("error")),
+/// What was sent, as it was sent. No database takes a NUL in a text.
+fn error(given: Box<RawValue>) -> Result<Option<JobError>, ApiError> {
+    if given.get().len() > LARGEST_VALUE {
+        return Err(ApiError::too_large("error"));
     }
+    Ok(match given.get() {
+        "null" => None,
+        text if text.starts_with('"') => {
+            let text: String = serde_json::from_str(text)
+                .map_err(|error| ApiError::invalid(format!("error: {error}")))?;
+            Some(JobError::Text(text.replace('\0', "\u{fffd}")))
+        }
+        _ => Some(JobError::Value(given)),
+    })
 }
 
 fn one(api: &Api, job_id: &str, verdict: Verdict) -> Result<Response, ApiError> {

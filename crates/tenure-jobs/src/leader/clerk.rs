@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use tenure::{LeaderGate, Term, election::Handle, fence::FenceError};
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     time::{Instant, Interval, MissedTickBehavior},
 };
 use tokio_util::sync::CancellationToken;
@@ -14,13 +14,14 @@ use super::{
     desk::{Refusal, Request},
     gathering::{Gathering, Leftover, refuse, refuse_all},
     inherited::Inherited,
+    reaper::Reaper,
     waiting::{Waiter, Waiting},
 };
 use crate::{
     job::HIGHEST_PRIORITY,
     observe::Metrics,
     queue::Queue,
-    round::{Verdict, Written},
+    round::{Round, Verdict, Written},
     store::{Store, StoreError},
 };
 
@@ -93,10 +94,11 @@ pub(super) struct Clerk {
     beats: Beats,
     /// Leases of earlier terms.
     inherited: Inherited,
-    /// Leases that no agent knows of.
-    strays: Vec<String>,
-    /// Whether something has run out.
-    reaps: bool,
+    /// What is taken back without anybody asking for it.
+    reaper: Reaper,
+    /// How many jobs a round may touch: half as many after one that was not written, and more again with each that
+    /// was. However slow the database is, something gets written.
+    most: usize,
     loading: Option<Loading>,
     /// Whether a round may still be written that was given up.
     is_in_doubt: bool,
@@ -109,6 +111,7 @@ impl Clerk {
         election: Handle,
         term: Term,
         pace: Pace,
+        dead_agent: Option<String>,
         metrics: Metrics,
     ) -> Self {
         Self {
@@ -123,8 +126,8 @@ impl Clerk {
             later: VecDeque::new(),
             beats: Beats::default(),
             inherited: Inherited::default(),
-            strays: Vec::new(),
-            reaps: true,
+            reaper: Reaper::new(pace.takeover_window, pace.hearing, dead_agent),
+            most: Round::MOST,
             loading: Some(Loading::START),
             is_in_doubt: false,
             is_draining: false,
@@ -197,9 +200,8 @@ impl Clerk {
     }
 
     fn has_work(&self) -> bool {
-        self.reaps
+        self.reaper.has_work()
             || !self.later.is_empty()
-            || !self.strays.is_empty()
             || (self.loading.is_some() && !self.is_draining)
     }
 
@@ -207,6 +209,7 @@ impl Clerk {
     fn drain(&mut self) {
         self.is_draining = true;
         self.waiting.refuse(Refusal::NotLeader);
+        self.reaper.drain();
     }
 
     /// Whether a leader that hands over has nothing left to wait for.
@@ -250,8 +253,8 @@ impl Clerk {
 
     /// Looks whether something has run out.
     async fn look(&mut self) {
-        match self.store.has_run_out().await {
-            Ok(has_run_out) => self.reaps = has_run_out && !self.is_draining,
+        match self.store.has_run_out(&self.term, self.reaper.run_out()).await {
+            Ok(has_run_out) => self.reaper.looked(has_run_out),
             Err(error) => complain(&error, "jobs_not_looked_after"),
         }
     }
@@ -286,20 +289,21 @@ impl Clerk {
     /// Sends everybody away who waits for something.
     fn refuse_all(&mut self, why: Refusal) {
         self.waiting.refuse(why);
+        self.reaper.refuse(why);
         let asked = self.later.drain(..).chain(self.beats.take());
         asked.for_each(|request| refuse(request, why));
     }
 
     fn gather(&mut self) -> Gathering {
-        let mut gathering = Gathering::default();
-        gathering.round.reaps = std::mem::take(&mut self.reaps) && !self.is_draining;
-        gathering.round.strays = std::mem::take(&mut self.strays);
-        let before = gathering.room();
-        let mut room = before;
-        for (waiter, jobs) in self.waiting.serve(&mut self.queue, &mut room) {
+        let mut gathering = Gathering::of(self.most, self.reaper.spares());
+        if let Some((reaping, burial)) = self.reaper.next() {
+            gathering.round.reaping = Some(reaping);
+            gathering.round.burials.extend(burial);
+            return gathering;
+        }
+        for (waiter, jobs) in self.waiting.serve(&mut self.queue, &mut gathering.room) {
             gathering.grant(waiter, jobs);
         }
-        gathering.took(before - room);
         for request in std::mem::take(&mut self.later) {
             self.take_in(request, &mut gathering);
         }
@@ -317,22 +321,18 @@ impl Clerk {
                 refuse(request, Refusal::NotLeader);
             }
             // There may be jobs for it that have no room in this round.
-            Request::Lease(..) if gathering.room() == 0 => self.later.push_back(request),
+            Request::Lease(..) if gathering.room.is_none() => self.later.push_back(request),
             Request::Lease(asked, reply) => {
-                self.strays.extend(self.inherited.unknown_to(&asked));
+                self.reaper.add_strays(self.inherited.unknown_to(&asked));
                 let waiter = Waiter::new(asked, reply);
-                let before = gathering.room();
-                let mut room = before;
-                let jobs = waiter.pick(&mut self.queue, &mut room);
-                gathering.took(before - room);
+                let jobs = waiter.pick(&mut self.queue, &mut gathering.room);
                 match jobs.is_empty() {
                     true => self.wait(waiter),
                     false => gathering.grant(waiter, jobs),
                 }
             }
-            request => {
-                self.later.extend(gathering.add(request));
-            }
+            Request::Bury(agent, reply) => self.reaper.bury(agent, reply),
+            request => self.later.extend(gathering.add(request)),
         }
     }
 
@@ -349,9 +349,17 @@ impl Clerk {
     fn finish(&mut self, gathering: Gathering, mut written: Written) {
         self.count(&written);
         std::mem::take(&mut written.queued).into_iter().for_each(|job| self.queue.push(job));
-        let Leftover { unserved, strays, misqueued } = gathering.answer(&mut written);
+        if let Some(reaping) = &gathering.round.reaping {
+            self.reaper.written(reaping, written.reaped, gathering.round.most);
+        }
+        self.most = (self.most * 2).min(Round::MOST);
+        let Leftover { unserved, strays, misqueued, unheard } = gathering.answer(&mut written);
         unserved.into_iter().for_each(|waiter| self.wait(waiter));
-        self.strays.extend(strays);
+        self.reaper.add_strays(strays);
+        for heartbeat in unheard {
+            let (nobody, _) = oneshot::channel();
+            self.later.push_back(Request::Hear(heartbeat, nobody));
+        }
         // Whoever writes has waited for whatever was given up: only now all of it can be read.
         if std::mem::take(&mut self.is_in_doubt) {
             self.loading = Some(Loading::START);
@@ -377,10 +385,12 @@ impl Clerk {
             gathering.refuse(Refusal::Fenced(*epoch));
             return Err(Over::Fenced);
         }
-        self.strays.extend(gathering.would_be_strays());
+        self.most = (self.most / 2).max(1);
+        self.reaper.add_strays(gathering.would_be_strays());
+        self.reaper.not_written();
         gathering.refuse(Refusal::Unavailable);
         self.queue = Queue::default();
-        (self.loading, self.is_in_doubt, self.reaps) = (Some(Loading::START), true, true);
+        (self.loading, self.is_in_doubt) = (Some(Loading::START), true);
         Ok(())
     }
 

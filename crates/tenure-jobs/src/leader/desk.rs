@@ -12,7 +12,7 @@ use crate::{
     agent::Heartbeat,
     job::NewJob,
     queue::Ops,
-    round::{AgentName, Recall, Reported, Submitted, Task, Verdict},
+    round::{AgentName, Recall, Recalled, Reported, Submitted, Task, Verdict},
 };
 
 /// How many requests lie on the desk at once; whoever comes then waits.
@@ -26,8 +26,8 @@ pub(super) enum Request {
     Submit(NewJob, Reply<Submitted>),
     Lease(LeaseAsked, Reply<Leased>),
     Report(Vec<Reported>, Reply<Vec<Verdict>>),
-    Hear(Heartbeat, Reply<()>),
-    Recall(Recall, Reply<()>),
+    Hear(Heartbeat, Reply<Vec<String>>),
+    Recall(Recall, Reply<Recalled>),
     Bury(AgentName, Reply<()>),
 }
 
@@ -44,6 +44,8 @@ pub struct LeaseAsked {
     pub most: usize,
     /// How long it waits for the first.
     pub wait: Duration,
+    /// How long the lease is to last, if not as long as usual.
+    pub lasts: Option<Duration>,
     /// The leases that it works on, if it says so: of no other has it been told.
     pub leases: Option<Vec<String>>,
 }
@@ -106,13 +108,13 @@ impl Desk {
         self.ask(|reply| Request::Report(results, reply)).await
     }
 
-    /// Hears an agent.
-    pub async fn hear(&self, heartbeat: Heartbeat) -> Result<(), Refusal> {
+    /// Hears an agent; of the leases that it names, those that are its own no more.
+    pub async fn hear(&self, heartbeat: Heartbeat) -> Result<Vec<String>, Refusal> {
         self.ask(|reply| Request::Hear(heartbeat, reply)).await
     }
 
     /// Takes a job from its agent, if it has one.
-    pub async fn recall(&self, recall: Recall) -> Result<(), Refusal> {
+    pub async fn recall(&self, recall: Recall) -> Result<Recalled, Refusal> {
         self.ask(|reply| Request::Recall(recall, reply)).await
     }
 

@@ -12,7 +12,8 @@ use super::{
 use crate::{
     agent::Heartbeat,
     job::{JobEpoch, NewJob, Row},
-    round::{Grant, Reported, Round, Submitted, Verdict, Written},
+    queue::Room,
+    round::{Grant, Recalled, Reported, Round, Submitted, Verdict, Written},
 };
 
 /// How many bytes of payloads and results are written together: nobody waits long behind them.
@@ -25,14 +26,16 @@ pub(super) struct Gathering {
     submits: Vec<Reply<Submitted>>,
     /// How many results each brought.
     reports: Vec<(usize, Reply<Vec<Verdict>>)>,
-    /// Those who only wait for the commit.
-    others: Vec<Reply<()>>,
+    recalls: Vec<Reply<Recalled>>,
+    /// Which heartbeat each sent.
+    hears: Vec<(usize, Reply<Vec<String>>)>,
     leases: Vec<Waiter>,
     jobs: HashSet<(String, String)>,
     /// Ids alone: the namespace may not be known yet.
     reported: HashSet<String>,
     heard: HashMap<(String, String), usize>,
-    bytes: usize,
+    /// What there is room for.
+    pub room: Room,
 }
 
 /// What is left to do when all were answered.
@@ -44,18 +47,27 @@ pub(super) struct Leftover {
     pub strays: Vec<String>,
     /// How many jobs the database did not hand over.
     pub misqueued: usize,
+    /// Agents that have more leases than one round moves ahead.
+    pub unheard: Vec<Heartbeat>,
 }
 
 impl Gathering {
-    /// How many requests it has.
-    pub(super) fn len(&self) -> usize {
-        self.submits.len() + self.reports.len() + self.others.len() + self.leases.len()
+    /// One that touches no more than so many jobs, give or take one request.
+    pub(super) fn of(most: usize, spares: bool) -> Self {
+        let round = Round { most, spares, ..Round::default() };
+        Self { round, room: Room { bytes: LARGEST, jobs: most }, ..Self::default() }
     }
 
-    /// Takes a request in, or gives it back: it must wait for the next round. Leases are not taken here.
+    /// How many requests it has.
+    pub(super) fn len(&self) -> usize {
+        let Self { submits, reports, recalls, hears, leases, .. } = self;
+        submits.len() + reports.len() + recalls.len() + hears.len() + leases.len()
+    }
+
+    /// Takes a request in, or gives it back: it must wait for the next round. Leases and burials are not taken here.
     #[must_use]
     pub(super) fn add(&mut self, request: Request) -> Option<Request> {
-        if self.bytes > LARGEST {
+        if self.room.is_none() {
             return Some(request);
         }
         match request {
@@ -63,16 +75,11 @@ impl Gathering {
             Request::Report(results, reply) => return self.report(results, reply),
             Request::Hear(heartbeat, reply) => self.hear(heartbeat, reply),
             Request::Recall(recall, reply) => {
+                self.room.take(1, 0);
                 self.round.recalls.push(recall);
-                self.others.push(reply);
+                self.recalls.push(reply);
             }
-            Request::Bury(agent, reply) => {
-                if !self.round.burials.contains(&agent) {
-                    self.round.burials.push(agent);
-                }
-                self.others.push(reply);
-            }
-            Request::Lease(..) => return Some(request),
+            Request::Bury(..) | Request::Lease(..) => return Some(request),
         }
         None
     }
@@ -82,7 +89,7 @@ impl Gathering {
         if !self.jobs.insert((job.namespace.clone(), job.job_id.clone())) {
             return Some(Request::Submit(job, reply));
         }
-        self.bytes += job.payload.get().len();
+        self.room.take(1, job.payload.get().len());
         self.round.jobs.push(job);
         self.submits.push(reply);
         None
@@ -94,47 +101,38 @@ impl Gathering {
             return Some(Request::Report(results, reply));
         }
         self.reported.extend(results.iter().map(|one| one.job_id.clone()));
-        self.bytes += results.iter().map(Reported::size).sum::<usize>();
+        self.room.take(results.len(), results.iter().map(Reported::size).sum());
         self.reports.push((results.len(), reply));
         self.round.results.extend(results);
         None
     }
 
     /// The last word of an agent counts.
-    fn hear(&mut self, heartbeat: Heartbeat, reply: Reply<()>) {
-        self.bytes += heartbeat.size();
+    fn hear(&mut self, heartbeat: Heartbeat, reply: Reply<Vec<String>>) {
+        self.room.take(1 + heartbeat.leases.as_ref().map_or(0, Vec::len), heartbeat.size());
         let name = (heartbeat.namespace.clone(), heartbeat.name.clone());
-        match self.heard.get(&name) {
-            Some(&place) => self.round.heartbeats[place] = heartbeat,
-            None => {
-                self.heard.insert(name, self.round.heartbeats.len());
-                self.round.heartbeats.push(heartbeat);
-            }
+        let place = *self.heard.entry(name).or_insert(self.round.heartbeats.len());
+        match self.round.heartbeats.get_mut(place) {
+            Some(before) => *before = heartbeat,
+            None => self.round.heartbeats.push(heartbeat),
         }
-        self.others.push(reply);
+        self.hears.push((place, reply));
     }
 
-    /// How many bytes there is room for.
-    pub(super) fn room(&self) -> usize {
-        LARGEST.saturating_sub(self.bytes)
-    }
-
-    /// Leases that no agent knows of if this was written: those that it would have granted, and the strays it took.
+    /// Leases that no agent knows of if this was written.
     pub(super) fn would_be_strays(&self) -> Vec<String> {
-        let granted = self.round.grants.iter().map(|grant| grant.lease_id.clone());
-        granted.chain(self.round.strays.iter().cloned()).collect()
-    }
-
-    /// So much of the room is taken.
-    pub(super) fn took(&mut self, bytes: usize) {
-        self.bytes += bytes;
+        self.round.grants.iter().map(|grant| grant.lease_id.clone()).collect()
     }
 
     /// Hands these jobs to an agent.
     pub(super) fn grant(&mut self, waiter: Waiter, jobs: Vec<(Row, JobEpoch)>) {
-        let lease_id = Uuid::new_v4().to_string();
-        let (namespace, agent) = (waiter.asked.namespace.clone(), waiter.asked.agent.clone());
-        self.round.grants.push(Grant { lease_id, namespace, agent, jobs });
+        self.round.grants.push(Grant {
+            lease_id: Uuid::new_v4().to_string(),
+            namespace: waiter.asked.namespace.clone(),
+            agent: waiter.asked.agent.clone(),
+            lasts: waiter.asked.lasts,
+            jobs,
+        });
         self.leases.push(waiter);
     }
 
@@ -148,8 +146,14 @@ impl Gathering {
         for (count, reply) in self.reports {
             let _ = reply.send(Ok(verdicts.by_ref().take(count).collect()));
         }
-        for reply in self.others {
-            let _ = reply.send(Ok(()));
+        for (reply, recalled) in self.recalls.into_iter().zip(written.recalled.drain(..)) {
+            let _ = reply.send(Ok(recalled));
+        }
+        for (place, reply) in self.hears {
+            let _ = reply.send(Ok(written.gone.get(place).cloned().unwrap_or_default()));
+        }
+        if written.extended >= self.round.most {
+            leftover.unheard = self.round.heartbeats;
         }
         let tasks = self.round.grants.into_iter().zip(written.tasks.drain(..));
         for ((grant, tasks), waiter) in tasks.zip(self.leases) {
@@ -168,10 +172,11 @@ impl Gathering {
 
     /// Sends everybody away.
     pub(super) fn refuse(self, why: Refusal) {
-        let Self { submits, reports, others, leases, .. } = self;
+        let Self { submits, reports, recalls, hears, leases, .. } = self;
         submits.into_iter().for_each(|reply| deny(reply, why));
         reports.into_iter().for_each(|(_, reply)| deny(reply, why));
-        others.into_iter().for_each(|reply| deny(reply, why));
+        recalls.into_iter().for_each(|reply| deny(reply, why));
+        hears.into_iter().for_each(|(_, reply)| deny(reply, why));
         leases.into_iter().for_each(|waiter| deny(waiter.reply, why));
     }
 }
@@ -187,9 +192,9 @@ pub(super) fn refuse(request: Request, why: Refusal) {
         Request::Submit(_, reply) => deny(reply, why),
         Request::Lease(_, reply) => deny(reply, why),
         Request::Report(_, reply) => deny(reply, why),
-        Request::Hear(_, reply) | Request::Recall(_, reply) | Request::Bury(_, reply) => {
-            deny(reply, why);
-        }
+        Request::Hear(_, reply) => deny(reply, why),
+        Request::Recall(_, reply) => deny(reply, why),
+        Request::Bury(_, reply) => deny(reply, why),
     }
 }
 

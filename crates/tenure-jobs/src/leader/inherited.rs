@@ -53,6 +53,7 @@ mod tests {
             ops: Ops::All,
             most: 1,
             wait: Duration::ZERO,
+            lasts: None,
             leases: leases.map(|leases| leases.iter().map(|&lease| lease.to_owned()).collect()),
         }
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::desk::{LeaseAsked, Leased, Refusal, Reply};
 use crate::{
     job::{JobEpoch, Row},
-    queue::Queue,
+    queue::{Queue, Room},
 };
 
 /// One of them.
@@ -25,7 +25,7 @@ impl Waiter {
     }
 
     /// What there is for it now, in what is left of `room`.
-    pub(super) fn pick(&self, queue: &mut Queue, room: &mut usize) -> Vec<(Row, JobEpoch)> {
+    pub(super) fn pick(&self, queue: &mut Queue, room: &mut Room) -> Vec<(Row, JobEpoch)> {
         // Whoever is gone gets nothing that another could have.
         if self.reply.is_closed() {
             return Vec::new();
@@ -81,7 +81,7 @@ impl Waiting {
     pub(super) fn serve(
         &mut self,
         queue: &mut Queue,
-        room: &mut usize,
+        room: &mut Room,
     ) -> Vec<(Waiter, Vec<(Row, JobEpoch)>)> {
         let mut served = Vec::new();
         if queue.is_empty() {

@@ -8,6 +8,7 @@ use crate::{
     agent::AgentView,
     event::Event,
     job::{JobEpoch, JobView, State},
+    round::JobError,
 };
 
 /// A job and its result, moments in microseconds since 1970.
@@ -29,6 +30,11 @@ pub(super) struct JobColumns {
     pub completed_at: Option<i64>,
     pub result: Option<String>,
     pub error: Option<String>,
+    pub error_value: Option<String>,
+    pub lost_leases: i32,
+    pub failures: i32,
+    pub not_before: Option<i64>,
+    pub deadline_at: Option<i64>,
 }
 
 impl JobColumns {
@@ -49,9 +55,14 @@ impl JobColumns {
             pinned_agent: self.pinned_agent,
             job_epoch: self.job_epoch,
             leader_epoch: self.leader_epoch,
-            lease_id: self.lease_id,
+            // One that ended without an agent has an empty one.
+            lease_id: self.lease_id.filter(|lease_id| !lease_id.is_empty()),
             leased_by: self.leased_by,
-            error: self.error,
+            error: error(self.error, self.error_value)?,
+            lost_leases: self.lost_leases,
+            failures: self.failures,
+            not_before: self.not_before.map(timestamp).transpose()?,
+            deadline_at: self.deadline_at.map(timestamp).transpose()?,
         })
     }
 }
@@ -96,24 +107,35 @@ pub(super) struct EventColumns {
     pub job_epoch: Option<JobEpoch>,
     pub agent: Option<String>,
     pub detail: Option<String>,
+    pub lease_id: Option<String>,
     pub leader_epoch: i64,
     pub recorded_at: i64,
+    pub history: String,
 }
 
 impl EventColumns {
     pub(super) fn event(self) -> Result<Event, StoreError> {
         Ok(Event {
             number: self.event_number,
+            history: self.history,
             kind: self.kind,
             namespace: self.namespace,
             job_id: self.job_id,
             job_epoch: self.job_epoch,
             agent: self.agent,
             detail: self.detail,
+            lease_id: self.lease_id,
             leader_epoch: self.leader_epoch,
             at: timestamp(self.recorded_at)?,
         })
     }
+}
+
+fn error(text: Option<String>, value: Option<String>) -> Result<Option<JobError>, StoreError> {
+    Ok(match value {
+        Some(value) => Some(JobError::Value(json(value)?)),
+        None => text.map(JobError::Text),
+    })
 }
 
 pub(super) fn json(text: String) -> Result<Box<RawValue>, StoreError> {

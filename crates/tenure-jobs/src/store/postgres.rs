@@ -17,13 +17,13 @@ use tokio::sync::watch;
 use tokio_postgres::{Row as Line, types::ToSql};
 
 use self::statements as sql;
-use super::{Patience, Store, StoreError, Takeover, refuse_other};
+use super::{Patience, Store, StoreError, known_history, new_history, refuse_other};
 use crate::{
     agent::AgentView,
     event::{Event, Span},
     job::{Filter, JobView, Row},
     queue::Queued,
-    round::{OpenLease, Round, Written},
+    round::{OpenLease, Round, RunOut, Written},
 };
 
 /// A server that says nothing for so long, not even that it is there, is gone.
@@ -34,9 +34,6 @@ const READERS: usize = 4;
 /// make the planner read them all.
 const FEW_ROWS: &str =
     "SET enable_seqscan = off; SET plan_cache_mode = force_generic_plan; SET jit = off";
-/// A takeover touches every open lease, and takes as long as there are such; nobody waits for it but this node.
-const TAKEOVER: Duration = Duration::from_secs(30);
-const PATIENT: &str = "SET LOCAL statement_timeout = '30s'";
 const LISTEN: &str = "LISTEN tenure_job_events";
 
 /// How long calls may take.
@@ -127,29 +124,20 @@ impl PostgresStore {
 
 #[async_trait]
 impl Store for PostgresStore {
-    async fn take_over(&self, term: &Term, takeover: &Takeover) -> Result<(), StoreError> {
-        let deadline = Deadline::after(TAKEOVER);
+    async fn take_over(&self, term: &Term, leader_url: Option<&str>) -> Result<(), StoreError> {
+        let deadline = Deadline::after(self.limits.write);
         let (mut session, prepared) = self.writer(deadline).await?;
         let (epoch, scope, leader) =
             (term.epoch().get(), term.scope().as_str(), term.holder().as_str());
-        let window = millis(self.patience.takeover_window);
-        let (everywhere, dead): (Vec<Option<&str>>, Vec<&str>) =
-            takeover.dead_agent.iter().map(|name| (None, name.as_str())).unzip();
+        let (url, history) = (&leader_url, new_history());
         let written = async {
             let transaction = fence::begin(&mut session, term).await?;
-            transaction.batch_execute(PATIENT).await?;
             let line = transaction.query_one(&prepared.begin, &[]).await?;
             refuse_other(line.get("scope"), term)?;
-            let url = &takeover.leader_url;
             transaction
-                .query(&prepared.take_over, &[&epoch, &scope, &leader, url, &window])
+                .query(&prepared.take_over, &[&epoch, &scope, &leader, url, &history])
                 .await?;
             transaction.query(&prepared.announce, &[&epoch, &leader, url]).await?;
-            if !dead.is_empty() {
-                let why = "the agent's node leads now";
-                let parameters: [&(dyn ToSql + Sync); 4] = [&epoch, &everywhere, &dead, &why];
-                transaction.query(&prepared.recall_agents, &parameters).await?;
-            }
             Ok::<_, StoreError>(transaction.commit().await?)
         };
         deadline.run(async { Ok::<_, DatabaseError>(written.await) }).await??;
@@ -180,12 +168,14 @@ impl Store for PostgresStore {
         Ok(self.ask_one(&self.leader, sql::OPEN, &[]).await?.get("open"))
     }
 
-    async fn has_run_out(&self) -> Result<bool, StoreError> {
+    async fn has_run_out(&self, term: &Term, what: RunOut) -> Result<bool, StoreError> {
         let Patience { stale_after, tombstone_after, forget_after, events_kept, .. } =
             self.patience;
         let (stale, tombstoned, forgotten) =
             (millis(stale_after), millis(tombstone_after), millis(forget_after));
-        let parameters: [&(dyn ToSql + Sync); 4] = [&stale, &tombstoned, &forgotten, &events_kept];
+        let (epoch, RunOut { spares, agents }) = (term.epoch().get(), what);
+        let parameters: [&(dyn ToSql + Sync); 7] =
+            [&epoch, &spares, &agents, &stale, &tombstoned, &forgotten, &events_kept];
         Ok(self.ask_one(&self.leader, sql::RUN_OUT, &parameters).await?.get("has_run_out"))
     }
 
@@ -212,10 +202,15 @@ impl Store for PostgresStore {
         Ok(self.read(sql::LEADER, &[]).await?.first().map(rows::leader))
     }
 
-    async fn span(&self) -> Result<Span, StoreError> {
-        let line = self.ask_one(&self.readers, sql::STAND, &[]).await?;
+    async fn span(&self, there: i64) -> Result<Span, StoreError> {
+        let line = self.ask_one(&self.readers, sql::STAND, &[&there]).await?;
         let last: i64 = line.get("last");
-        Ok(Span { first: line.get::<_, Option<i64>>("first").unwrap_or(last + 1), last })
+        Ok(Span {
+            first: line.get::<_, Option<i64>>("first").unwrap_or(last + 1),
+            last,
+            history: known_history(line.get("history")),
+            history_there: known_history(line.get("history_there")),
+        })
     }
 
     async fn events(

@@ -1,6 +1,7 @@
 //! Jobs in a SQLite file: for one machine, whose clock is the database's.
 
 mod rows;
+mod taken_back;
 mod written;
 
 use std::{
@@ -21,13 +22,13 @@ use tenure_http::KnownLeader;
 use tokio::sync::{mpsc, watch};
 
 use self::written::Writing;
-use super::{Patience, Store, StoreError, Takeover};
+use super::{Patience, Store, StoreError, known_history};
 use crate::{
     agent::AgentView,
     event::{Event, Span},
     job::{Filter, JobView, Row, State},
     queue::Queued,
-    round::{OpenLease, Round, Written},
+    round::{OpenLease, Round, RunOut, Written},
 };
 
 macro_rules! read {
@@ -35,6 +36,13 @@ macro_rules! read {
         include_str!(concat!("../../sql/sqlite/read/", $name, ".sql"))
     };
 }
+
+macro_rules! write {
+    ($name:literal) => {
+        include_str!(concat!("../../../sql/sqlite/write/", $name, ".sql"))
+    };
+}
+use write;
 
 const COLUMNS: &str = include_str!("../../sql/sqlite/fragment/job.sql");
 static JOB: LazyLock<String> = LazyLock::new(|| read!("job").replace("{job}", COLUMNS));
@@ -120,9 +128,9 @@ fn micros(duration: Duration) -> i64 {
 
 #[async_trait]
 impl Store for SqliteStore {
-    async fn take_over(&self, term: &Term, takeover: &Takeover) -> Result<(), StoreError> {
-        let (takeover, window) = (takeover.clone(), micros(self.patience.takeover_window));
-        self.fenced(term, move |writing| writing.take_over(&takeover, window)).await
+    async fn take_over(&self, term: &Term, leader_url: Option<&str>) -> Result<(), StoreError> {
+        let url = leader_url.map(str::to_owned);
+        self.fenced(term, move |writing| writing.take_over(url.as_deref())).await
     }
 
     async fn write(&self, term: &Term, round: &Round) -> Result<Written, StoreError> {
@@ -158,11 +166,15 @@ impl Store for SqliteStore {
         read.await
     }
 
-    async fn has_run_out(&self) -> Result<bool, StoreError> {
+    async fn has_run_out(&self, term: &Term, what: RunOut) -> Result<bool, StoreError> {
         let Patience { stale_after, tombstone_after, forget_after, events_kept, .. } =
             self.patience;
+        let epoch = term.epoch().get();
         let looked = self.on(&self.leader, move |file| {
             let limits = named_params! {
+                ":leader_epoch": epoch,
+                ":spares": what.spares,
+                ":agents": what.agents,
                 ":stale": micros(stale_after),
                 ":tombstoned": micros(tombstone_after),
                 ":deleted": micros(forget_after),
@@ -216,8 +228,8 @@ impl Store for SqliteStore {
         known.await
     }
 
-    async fn span(&self) -> Result<Span, StoreError> {
-        self.on(&self.clients, |file| Ok(span(file)?)).await
+    async fn span(&self, there: i64) -> Result<Span, StoreError> {
+        self.on(&self.clients, move |file| Ok(span(file, there)?)).await
     }
 
     async fn events(
@@ -252,9 +264,15 @@ impl Store for SqliteStore {
     }
 }
 
-fn span(file: &Connection) -> Result<Span, rusqlite::Error> {
-    file.prepare_cached(read!("stand"))?.query_row([], |row| {
+fn span(file: &Connection, there: i64) -> Result<Span, rusqlite::Error> {
+    let which = named_params! { ":there": there };
+    file.prepare_cached(read!("stand"))?.query_row(which, |row| {
         let last: i64 = row.get("last")?;
-        Ok(Span { first: row.get::<_, Option<i64>>("first")?.unwrap_or(last + 1), last })
+        Ok(Span {
+            first: row.get::<_, Option<i64>>("first")?.unwrap_or(last + 1),
+            last,
+            history: known_history(row.get("history")?),
+            history_there: known_history(row.get("history_there")?),
+        })
     })
 }

@@ -1,6 +1,7 @@
 //! What every store promises, one file for each of the things that a leader does.
 
 pub mod aging;
+pub mod attempts;
 pub mod fencing;
 pub mod granting;
 pub mod hearing;
@@ -36,6 +37,8 @@ macro_rules! every_law {
                 a_result_ends_its_job,
                 a_failure_ends_its_job,
                 result_and_error_are_kept_byte_for_byte,
+                an_error_of_any_form_is_kept_as_it_was_sent,
+                a_lease_that_nobody_knows_is_stale_and_not_the_job_unknown,
                 the_same_result_again_is_a_duplicate,
                 another_result_for_a_job_that_ended_is_stale,
                 a_result_for_another_epoch_is_stale,
@@ -60,6 +63,18 @@ macro_rules! every_law {
                 a_short_lease_runs_out_by_itself,
                 a_job_with_two_reasons_to_come_back_moves_on_by_one_epoch,
                 a_result_comes_before_a_recall_of_its_round,
+                a_recall_that_means_another_epoch_or_lease_takes_nothing,
+                no_more_is_taken_back_at_once_than_may_be,
+            }
+            attempts {
+                a_job_that_is_given_back_is_queued_under_the_next_epoch_and_never_counts,
+                so_many_lost_leases_end_a_job_and_what_was_recalled_does_not_count,
+                a_failure_is_tried_again_after_a_pause_that_doubles,
+                a_deadline_ends_a_job_whether_or_not_somebody_has_it,
+                a_run_lasts_no_longer_than_it_may_whatever_is_heard,
+                who_names_no_leases_has_them_for_ten_at_most,
+                a_lease_lasts_as_long_as_was_asked_for,
+                a_heartbeat_hears_which_of_its_leases_are_gone,
             }
             hearing {
                 an_agent_that_is_heard_is_alive_and_shown_as_it_said,
@@ -82,9 +97,8 @@ macro_rules! every_law {
             taking_over {
                 nobody_has_led_an_empty_database,
                 the_last_leader_and_where_it_is_are_known,
-                open_leases_last_for_the_window_and_never_get_shorter,
-                agents_that_are_alive_are_counted_from_now,
-                what_the_dead_agent_had_is_queued_in_every_namespace,
+                what_ran_out_counts_where_it_is_spared_and_nowhere_else,
+                what_an_agent_had_that_works_no_more_is_queued_in_every_namespace,
                 open_leases_of_earlier_terms_are_inherited,
                 a_leader_of_another_scope_is_refused_and_changes_nothing,
             }
@@ -102,6 +116,7 @@ macro_rules! every_law {
                 the_newest_events_are_kept,
                 a_reaping_round_leaves_no_more_events_than_are_kept,
                 no_events_are_a_span_that_is_empty,
+                the_events_of_every_term_go_by_a_name_of_their_own,
                 whoever_listens_hears_of_a_write,
             }
             reading {

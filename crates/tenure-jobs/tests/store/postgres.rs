@@ -52,6 +52,15 @@ impl OnPostgres {
         Self { postgres, client, store, terms: AtomicI64::new(0) }
     }
 
+    /// Moves a moment of a job to so many milliseconds from now.
+    async fn set_moment(&self, column: &str, job_id: &str, millis: i64) {
+        let update = format!(
+            "UPDATE tenure_jobs SET {column} = clock_timestamp() + $2::bigint * interval '1 millisecond'
+             WHERE job_id = $1"
+        );
+        assert_eq!(self.client.execute(&update, &[&job_id, &millis]).await.unwrap(), 1);
+    }
+
     /// A number that the database tells.
     async fn number(&self, query: &str) -> i64 {
         self.client.query_one(query, &[]).await.unwrap().get(0)
@@ -128,6 +137,18 @@ impl Backend for OnPostgres {
                       SET lease_expires_at = clock_timestamp() + $2::bigint * interval '1 millisecond'
                       WHERE job_id = $1 AND state = 'leased'";
         assert_eq!(self.client.execute(update, &[&job_id, &millis]).await.unwrap(), 1);
+    }
+
+    async fn set_leased(&self, job_id: &str, millis: i64) {
+        self.set_moment("leased_at", job_id, -millis).await;
+    }
+
+    async fn set_pause(&self, job_id: &str, millis: i64) {
+        self.set_moment("not_before", job_id, millis).await;
+    }
+
+    async fn set_deadline(&self, job_id: &str, millis: i64) {
+        self.set_moment("deadline_at", job_id, millis).await;
     }
 
     async fn set_silence(&self, name: &str, millis: i64) {

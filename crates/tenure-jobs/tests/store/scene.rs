@@ -9,9 +9,12 @@ use sha2::{Digest, Sha256};
 use tenure::Term;
 use tenure_jobs::{
     agent::{AgentView, Heartbeat},
-    job::{DEFAULT_NAMESPACE, JobEpoch, JobView, NewJob, Row},
-    round::{AgentName, Grant, Recall, Reported, Round, Status, Task, Verdict, Written},
-    store::{Patience, Store, Takeover},
+    job::{DEFAULT_NAMESPACE, JobEpoch, JobView, Limits, NewJob, Row},
+    round::{
+        AgentName, Emptied, Grant, Reaping, Recall, Recalled, Reported, Round, RunOut, Status,
+        Task, Verdict, Written,
+    },
+    store::{Patience, Store},
 };
 use tenure_testkit::secs;
 
@@ -32,12 +35,13 @@ pub const TABLES: [&str; 7] = [
 /// Long enough for no machine to be too slow: laws move the moments in the database instead of waiting.
 pub const PATIENCE: Patience = Patience {
     job_lease: secs(300),
-    takeover_window: secs(100),
     stale_after: secs(150),
     tombstone_after: secs(300),
     forget_after: secs(600),
     events_kept: 1_000_000,
 };
+
+pub const EVERYTHING: RunOut = RunOut { spares: false, agents: true };
 
 /// What a law needs of a database beside its store.
 #[async_trait]
@@ -59,6 +63,15 @@ pub trait Backend: Send + Sync {
     /// Lets a job's lease run out in so many milliseconds, or lets it have run out.
     async fn set_left(&self, job_id: &str, millis: i64);
 
+    /// Lets a job have been leased so many milliseconds ago.
+    async fn set_leased(&self, job_id: &str, millis: i64);
+
+    /// Lets a job's pause end in so many milliseconds.
+    async fn set_pause(&self, job_id: &str, millis: i64);
+
+    /// Lets a job's deadline be in so many milliseconds.
+    async fn set_deadline(&self, job_id: &str, millis: i64);
+
     /// Makes an agent silent for so many milliseconds.
     async fn set_silence(&self, name: &str, millis: i64);
 }
@@ -74,7 +87,7 @@ impl<'b> Scene<'b> {
     pub async fn begin(backend: &'b dyn Backend) -> Self {
         let term = backend.term_of(SCOPE).await;
         let scene = Self { backend, term };
-        scene.take_over(&Takeover::default()).await;
+        scene.take_over(None).await;
         scene
     }
 
@@ -88,8 +101,8 @@ impl<'b> Scene<'b> {
         self.backend.store()
     }
 
-    pub async fn take_over(&self, takeover: &Takeover) {
-        self.store().take_over(&self.term, takeover).await.unwrap();
+    pub async fn take_over(&self, leader_url: Option<&str>) {
+        self.store().take_over(&self.term, leader_url).await.unwrap();
     }
 
     pub async fn write(&self, round: Round) -> Written {
@@ -131,17 +144,27 @@ impl<'b> Scene<'b> {
         self.write(Round { recalls: vec![recall], ..Round::default() }).await
     }
 
+    pub async fn recalled(&self, recall: Recall) -> Recalled {
+        self.recall(recall).await.recalled.remove(0)
+    }
+
+    /// Makes a tombstone of an agent, and takes from it what it has.
     pub async fn bury(&self, agent: AgentName) -> Written {
-        self.write(Round { burials: vec![agent], ..Round::default() }).await
+        self.write(Round { reaping: emptied(&agent), burials: vec![agent], ..Round::default() })
+            .await
     }
 
     pub async fn reap(&self) -> Written {
-        self.write(Round { reaps: true, ..Round::default() }).await
+        self.write(Round { reaping: all_that_ran_out(), ..Round::default() }).await
     }
 
-    pub async fn hear(&self, heartbeats: impl IntoIterator<Item = Heartbeat>) {
+    pub async fn hear(&self, heartbeats: impl IntoIterator<Item = Heartbeat>) -> Written {
         let heartbeats = heartbeats.into_iter().collect();
-        self.write(Round { heartbeats, ..Round::default() }).await;
+        self.write(Round { heartbeats, ..Round::default() }).await
+    }
+
+    pub async fn has_run_out(&self) -> bool {
+        self.store().has_run_out(&self.term, EVERYTHING).await.unwrap()
     }
 
     pub async fn job(&self, job_id: &str) -> JobView {
@@ -172,7 +195,7 @@ impl<'b> Scene<'b> {
     }
 
     pub async fn last_event(&self) -> i64 {
-        self.store().span().await.unwrap().last
+        self.store().span(0).await.unwrap().last
     }
 
     /// The events of every namespace above a number, each in one line.
@@ -220,6 +243,7 @@ pub fn job_in(namespace: &str, job_id: &str) -> NewJob {
         payload: json("{}"),
         priority: 1,
         pinned_agent: None,
+        limits: Limits::default(),
         content_hash: Sha256::digest("{}").into(),
     }
 }
@@ -234,6 +258,7 @@ pub fn grant(lease_id: &str, agent: &str, jobs: &[(Row, JobEpoch)]) -> Grant {
         lease_id: lease_id.to_owned(),
         namespace: DEFAULT_NAMESPACE.to_owned(),
         agent: agent.to_owned(),
+        lasts: None,
         jobs: jobs.to_vec(),
     }
 }
@@ -256,8 +281,26 @@ pub fn recall(job_id: &str) -> Recall {
     Recall {
         namespace: DEFAULT_NAMESPACE.to_owned(),
         job_id: job_id.to_owned(),
+        job_epoch: None,
+        lease_id: None,
         reason: "asked".to_owned(),
     }
+}
+
+/// All that an agent has, in a round of its own.
+pub fn emptied(agent: &AgentName) -> Option<Reaping> {
+    let AgentName { namespace, name } = agent.clone();
+    let emptied = Emptied { namespace: Some(namespace), name, reason: "the agent was deleted" };
+    Some(Reaping { emptied: Some(emptied), ..Reaping::default() })
+}
+
+pub fn all_that_ran_out() -> Option<Reaping> {
+    Some(Reaping { run_out: Some(EVERYTHING), ..Reaping::default() })
+}
+
+pub fn strays(leases: &[&str]) -> Option<Reaping> {
+    let strays = leases.iter().map(|&lease| lease.to_owned()).collect();
+    Some(Reaping { strays, ..Reaping::default() })
 }
 
 pub fn named(name: &str) -> AgentName {

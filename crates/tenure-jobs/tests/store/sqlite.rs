@@ -41,12 +41,20 @@ impl OnSqlite {
         let mut file = sqlite::open(&path, secs(10)).unwrap();
         let engine = (tenure::schema::COMPONENT, &tenure::schema::SQLITE);
         migrate::sqlite::migrate(&mut file, engine.0, engine.1).unwrap();
-        for missing in [1, 0] {
+        for missing in [2, 0] {
             let migrated = migrate::sqlite::migrate(&mut file, schema::COMPONENT, &schema::SQLITE);
             assert_eq!(migrated.unwrap().len(), missing, "twice is harmless");
         }
         let store = SqliteStore::open(&path, secs(20), PATIENCE).unwrap();
         Self { _folder: folder, path, store, terms: AtomicI64::new(0) }
+    }
+
+    /// Moves a moment of a job to so many milliseconds from now.
+    fn set_moment(&self, column: &str, job_id: &str, millis: i64) {
+        let update = format!(
+            "UPDATE tenure_jobs SET {column} = unixtime_us() + ?2 * 1000 WHERE job_id = ?1"
+        );
+        assert_eq!(self.file().execute(&update, (job_id, millis)).unwrap(), 1);
     }
 
     fn file(&self) -> Connection {
@@ -108,6 +116,18 @@ impl Backend for OnSqlite {
         let update = "UPDATE tenure_jobs SET lease_expires_at = unixtime_us() + ?2 * 1000
                       WHERE job_id = ?1 AND state = 'leased'";
         assert_eq!(self.file().execute(update, (job_id, millis)).unwrap(), 1);
+    }
+
+    async fn set_leased(&self, job_id: &str, millis: i64) {
+        self.set_moment("leased_at", job_id, -millis);
+    }
+
+    async fn set_pause(&self, job_id: &str, millis: i64) {
+        self.set_moment("not_before", job_id, millis);
+    }
+
+    async fn set_deadline(&self, job_id: &str, millis: i64) {
+        self.set_moment("deadline_at", job_id, millis);
     }
 
     async fn set_silence(&self, name: &str, millis: i64) {

@@ -5,9 +5,9 @@ use tenure::Term;
 use tenure_database::postgres::PostgresUrl;
 use tenure_jobs::{
     job::{JobEpoch, Row},
-    round::{Grant, Round, Verdict},
+    round::{Grant, Reaping, Round, Verdict},
     store::{
-        Store, StoreError, Takeover,
+        Store, StoreError,
         postgres::{Limits, PostgresStore},
     },
 };
@@ -20,7 +20,10 @@ use tokio_postgres::Client;
 
 use crate::{
     postgres::migrate,
-    scene::{PATIENCE, SCOPE, TABLES, grant, heartbeat, job, lease_of, named, recall, success},
+    scene::{
+        EVERYTHING, PATIENCE, SCOPE, TABLES, emptied, grant, heartbeat, job, lease_of, named,
+        recall, success,
+    },
 };
 
 const WIPE: &str =
@@ -38,7 +41,6 @@ const EVENTS_KEPT: i64 = 12;
 /// What the leader asks for.
 #[derive(Clone, Copy, Debug)]
 enum Fenced {
-    /// The agent of its own node is dead.
     TakeOver,
     /// With every kind of statement.
     Write,
@@ -89,11 +91,7 @@ impl Led<'_> {
         given: &Given,
     ) -> Result<(), StoreError> {
         match self.what {
-            Fenced::TakeOver => {
-                let (leader_url, dead_agent) =
-                    (Some("http://here".to_owned()), Some("dead".to_owned()));
-                store.take_over(term, &Takeover { leader_url, dead_agent }).await
-            }
+            Fenced::TakeOver => store.take_over(term, Some("http://here")).await,
             Fenced::Write => {
                 let written = store.write(term, &everything(given)).await?;
                 let known = [Verdict::Accepted, Verdict::Duplicate];
@@ -110,11 +108,16 @@ fn everything(given: &Given) -> Round {
         heartbeats: vec![heartbeat("ann"), heartbeat("new")],
         results: vec![success("done")],
         recalls: vec![recall("asked")],
-        strays: vec![lease_of("stray")],
         burials: vec![named("dead")],
-        reaps: true,
+        reaping: Some(Reaping {
+            strays: vec![lease_of("stray")],
+            ..emptied(&named("dead"))
+                .map(|one| Reaping { run_out: Some(EVERYTHING), ..one })
+                .unwrap()
+        }),
         jobs: vec![job("later")],
         grants: vec![grant(&lease_of("queued"), "ann", given)],
+        ..Round::default()
     }
 }
 
@@ -137,7 +140,7 @@ impl Call for Led<'_> {
             // The first change of a term is its takeover; what comes before it is not by this one.
             Fenced::TakeOver => self.filled(term).await,
             Fenced::Write => {
-                self.store.take_over(term, &Takeover::default()).await.unwrap();
+                self.store.take_over(term, None).await.unwrap();
                 self.filled(term).await
             }
         };

@@ -1,5 +1,5 @@
--- Agents that fall silent are stale, then tombstones, then forgotten.
--- $1 bigint: the leader's epoch, $2, $3, $4 bigint: after how many ms of silence.
+-- Agents that fall silent are stale, then tombstones, then forgotten; so many at a time. One row: how many.
+-- $1 bigint: the leader's epoch, $2, $3, $4 bigint: after how many ms of silence, $5 bigint: how many.
 WITH moment AS MATERIALIZED (
     SELECT clock_timestamp() AS now
 ), silent AS MATERIALIZED (
@@ -18,6 +18,7 @@ WITH moment AS MATERIALIZED (
     WHERE silent.state = 'deleted'
        OR silent.state = 'tombstoned' AND silent.before <> 'tombstoned'
        OR silent.state = 'stale' AND silent.before = 'alive'
+    LIMIT $5::bigint
 ), aged AS (
     UPDATE public.tenure_job_agents AS a
     SET state = aging.state, leader_epoch = $1::bigint
@@ -30,7 +31,8 @@ WITH moment AS MATERIALIZED (
 ), told AS MATERIALIZED (
     SELECT row_number() OVER (ORDER BY aging.namespace, aging.name) AS place, aging.namespace,
            CASE aging.state WHEN 'stale' THEN 'agent.stale' ELSE 'agent_' || aging.state END AS kind,
-           NULL::text AS job_id, NULL::bigint AS job_epoch, aging.name AS agent, NULL::text AS detail
+           NULL::text AS job_id, NULL::bigint AS job_epoch, aging.name AS agent, NULL::text AS detail,
+           NULL::text AS lease_id
     FROM aging
 ), {tell}
-SELECT count(*) FROM news
+SELECT count(told.place) AS aged FROM news LEFT JOIN told ON true

@@ -11,7 +11,7 @@ WITH moment AS MATERIALIZED (
 ), told AS MATERIALIZED (
     SELECT row_number() OVER (ORDER BY buried.namespace, buried.name) AS place, buried.namespace,
            'agent_tombstoned' AS kind, NULL::text AS job_id, NULL::bigint AS job_epoch, buried.name AS agent,
-           'asked' AS detail
+           'asked' AS detail, NULL::text AS lease_id
     FROM buried
 ), {tell}
 SELECT buried.namespace, buried.name FROM buried CROSS JOIN news

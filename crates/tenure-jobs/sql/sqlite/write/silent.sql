@@ -1,4 +1,4 @@
--- Agents that fall silent are stale, then tombstones, then forgotten: what each is from now on.
+-- Agents that fall silent are stale, then tombstones, then forgotten: what each is from now on, so many at a time.
 SELECT namespace, name, aging
 FROM (
     SELECT namespace, name, state,
@@ -12,3 +12,4 @@ FROM (
 )
 WHERE aging = 'deleted' OR aging = 'tombstoned' AND state <> 'tombstoned' OR aging = 'stale' AND state = 'alive'
 ORDER BY namespace, name
+LIMIT :most

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
-use crate::job::NewJob;
+use crate::job::{Limits, NewJob};
 
 /// Deeper than this, what was sent counts as it was sent.
 const DEEPEST: usize = 64;
@@ -18,6 +18,9 @@ pub(super) fn hash(job: &NewJob) -> [u8; 32] {
     }
     hash.update([u8::from(job.pinned_agent.is_some())]);
     hash.update(job.priority.to_be_bytes());
+    if job.limits != Limits::default() {
+        hash.update(format!("{:?}", job.limits));
+    }
     let mut canonical = String::with_capacity(job.payload.get().len());
     write(&job.payload, DEEPEST, &mut canonical);
     hash.update(canonical);

@@ -41,6 +41,11 @@ pub(super) fn job(row: &Row) -> JobColumns {
         completed_at: micros_or_none(row, "completed_at"),
         result: row.get("result"),
         error: row.get("error"),
+        error_value: row.get("error_value"),
+        lost_leases: row.get("lost_leases"),
+        failures: row.get("failures"),
+        not_before: micros_or_none(row, "not_before"),
+        deadline_at: micros_or_none(row, "deadline_at"),
     }
 }
 
@@ -99,8 +104,10 @@ pub(super) fn event(row: &Row) -> EventColumns {
         job_epoch: row.get("job_epoch"),
         agent: row.get("agent"),
         detail: row.get("detail"),
+        lease_id: row.get("lease_id"),
         leader_epoch: row.get("leader_epoch"),
         recorded_at: micros(row, "recorded_at"),
+        history: row.get("history"),
     }
 }
 

@@ -39,6 +39,8 @@ static GRANT: LazyLock<String> = LazyLock::new(|| telling(write!("grant")));
 static RECORD: LazyLock<String> = LazyLock::new(|| telling(write!("record")));
 static AGE: LazyLock<String> = LazyLock::new(|| telling(write!("age")));
 static BURY: LazyLock<String> = LazyLock::new(|| telling(write!("bury")));
+static WAKE: LazyLock<String> = LazyLock::new(|| telling(write!("wake")));
+static RECALL_OVERDUE: LazyLock<String> = LazyLock::new(|| recall(write!("take_back/overdue")));
 static RECALL_EXPIRED: LazyLock<String> = LazyLock::new(|| recall(write!("take_back/expired")));
 static RECALL_JOBS: LazyLock<String> = LazyLock::new(|| recall(write!("take_back/jobs")));
 static RECALL_LEASES: LazyLock<String> = LazyLock::new(|| recall(write!("take_back/leases")));
@@ -63,6 +65,9 @@ pub(super) struct Prepared {
     pub recall_leases: Statement,
     pub recall_agents: Statement,
     pub recall_expired: Statement,
+    pub recall_overdue: Statement,
+    pub stand_of: Statement,
+    pub wake: Statement,
     pub bury: Statement,
     pub age: Statement,
     pub prune: Statement,
@@ -83,6 +88,9 @@ impl Prepared {
             recall_leases: session.prepared(&RECALL_LEASES).await?,
             recall_agents: session.prepared(&RECALL_AGENTS).await?,
             recall_expired: session.prepared(&RECALL_EXPIRED).await?,
+            recall_overdue: session.prepared(&RECALL_OVERDUE).await?,
+            stand_of: session.prepared(write!("stand_of")).await?,
+            wake: session.prepared(&WAKE).await?,
             bury: session.prepared(&BURY).await?,
             age: session.prepared(&AGE).await?,
             prune: session.prepared(write!("prune")).await?,

@@ -22,7 +22,10 @@ use crate::{
     agent::Heartbeat,
     job::NewJob,
     queue::Queued,
-    round::{AgentName, Grant, Recall, Reported, Round, Submitted, Task, Verdict, Written},
+    round::{
+        AgentName, Grant, Reaped, Reaping, Recall, Recalled, Reported, Round, RunOut, Standing,
+        Submitted, Task, Verdict, Written,
+    },
     store::{Patience, StoreError, columns::unreadable, compare},
 };
 
@@ -30,11 +33,40 @@ type Parameters<'p> = Vec<&'p (dyn ToSql + Sync)>;
 
 /// What each statement answered, in the order of the round.
 struct Answers {
+    heard: Vec<Line>,
     recorded: Vec<Line>,
-    taken_back: [Vec<Line>; 4],
+    stood: Vec<Line>,
+    by_name: Vec<Line>,
+    by_lease: Vec<Line>,
     buried: Vec<Line>,
+    by_agent: Vec<Line>,
+    expired: Vec<Line>,
+    overdue: Vec<Line>,
+    woken: Vec<Line>,
+    aged: Vec<Line>,
     submitted: Vec<Line>,
     granted: Vec<Line>,
+}
+
+impl Answers {
+    /// What can be leased again.
+    fn back(&self) -> impl Iterator<Item = Queued> {
+        let Self { by_name, by_lease, by_agent, expired, overdue, woken, recorded, .. } = self;
+        let taken = [by_name, by_lease, by_agent, expired, overdue].into_iter().flatten();
+        let again = taken.filter(|line| !line.get::<_, bool>("is_over"));
+        let given_back =
+            recorded.iter().filter(|line| line.get::<_, Option<bool>>("is_ready") == Some(true));
+        again.chain(woken).chain(given_back).map(queued)
+    }
+
+    fn reaped(&self) -> Reaped {
+        let aged = self.aged.first().map_or(0, |line| line.get::<_, i64>("aged"));
+        let run_out = [self.expired.len(), self.overdue.len(), self.woken.len()];
+        Reaped {
+            emptied: self.by_agent.len(),
+            run_out: run_out.into_iter().chain(usize::try_from(aged)).max().unwrap_or(0),
+        }
+    }
 }
 
 pub(super) async fn write(
@@ -51,13 +83,18 @@ pub(super) async fn write(
     let answers = deadline.run(sent).await??;
     session.put_back();
     let (submitted, mut newly_queued) = submitted(store, &round.jobs, &answers.submitted).await;
-    newly_queued.extend(answers.taken_back.iter().flatten().map(queued));
+    newly_queued.extend(answers.back());
+    let (gone, extended) = heard(round.heartbeats.len(), &answers.heard);
     Ok(Written {
+        gone,
+        extended,
         verdicts: verdicts(round.results.len(), &answers.recorded)?,
+        recalled: recalled(round.recalls.len(), &answers.stood),
         buried: answers.buried.iter().map(agent_name).collect(),
         submitted,
         tasks: tasks(&round.grants, &answers.granted)?,
         queued: newly_queued,
+        reaped: answers.reaped(),
     })
 }
 
@@ -69,30 +106,39 @@ async fn send(
     patience: &Patience,
 ) -> Result<Answers, FenceError> {
     let (epoch, lease) = (term.epoch().get(), millis(patience.job_lease));
-    let heard = Heard::of(&round.heartbeats);
-    let results = Results::of(&round.results);
-    let recalls = Recalls::of(&round.recalls);
-    let burials = Names::of(&round.burials);
-    let jobs = Jobs::of(&round.jobs);
-    let grants = Grants::of(&round.grants);
+    let most = i64::try_from(round.most).unwrap_or(i64::MAX);
+    let (heard, results) = (Heard::of(&round.heartbeats), Results::of(&round.results));
+    let (recalls, burials) = (Recalls::of(&round.recalls), Names::of(&round.burials));
+    let (jobs, grants) = (Jobs::of(&round.jobs), Grants::of(&round.grants));
     let silences = [patience.stale_after, patience.tombstone_after, patience.forget_after];
     let [stale, tombstoned, forgotten] = silences.map(millis);
-    let why = "the agent was deleted";
-    let (buries, reaps) = (!round.burials.is_empty(), round.reaps);
-    let mut of_dead = burials.parameters(&epoch);
-    of_dead.push(&why);
+    let nothing = Reaping::default();
+    let Reaping { strays, emptied, run_out } = round.reaping.as_ref().unwrap_or(&nothing);
+    let looks = run_out.is_some();
+    let RunOut { spares, agents } = run_out.unwrap_or_default();
+    let emptied = emptied.as_ref();
+    let (namespace, name) =
+        (emptied.and_then(|one| one.namespace.as_ref()), emptied.map(|one| &one.name));
+    let why = emptied.map(|one| one.reason);
 
-    let statements: [(bool, &Statement, Parameters<'_>); 12] = [
+    let statements: [(bool, &Statement, Parameters<'_>); 15] = [
         (true, &prepared.begin, vec![]),
-        (!round.heartbeats.is_empty(), &prepared.hear, heard.parameters(&epoch, &lease)),
-        (!round.results.is_empty(), &prepared.record, results.parameters(&epoch)),
+        (
+            !round.heartbeats.is_empty(),
+            &prepared.hear,
+            heard.parameters(&epoch, &lease, &round.spares, &most),
+        ),
+        (!round.results.is_empty(), &prepared.record, results.parameters(&epoch, &round.spares)),
+        (!round.recalls.is_empty(), &prepared.stand_of, recalls.named()),
         (!round.recalls.is_empty(), &prepared.recall_jobs, recalls.parameters(&epoch)),
-        (!round.strays.is_empty(), &prepared.recall_leases, vec![&epoch, &round.strays]),
-        (buries, &prepared.bury, burials.parameters(&epoch)),
-        (buries, &prepared.recall_agents, of_dead),
-        (reaps, &prepared.recall_expired, vec![&epoch]),
-        (reaps, &prepared.age, vec![&epoch, &stale, &tombstoned, &forgotten]),
-        (reaps, &prepared.prune, vec![&patience.events_kept]),
+        (!strays.is_empty(), &prepared.recall_leases, vec![&epoch, strays]),
+        (!round.burials.is_empty(), &prepared.bury, burials.parameters(&epoch)),
+        (emptied.is_some(), &prepared.recall_agents, vec![&epoch, &namespace, &name, &why, &most]),
+        (looks, &prepared.recall_expired, vec![&epoch, &most, &spares]),
+        (looks, &prepared.recall_overdue, vec![&epoch, &most]),
+        (looks, &prepared.wake, vec![&epoch, &most]),
+        (looks && agents, &prepared.age, vec![&epoch, &stale, &tombstoned, &forgotten, &most]),
+        (looks, &prepared.prune, vec![&patience.events_kept, &most]),
         (!round.jobs.is_empty(), &prepared.submit, jobs.parameters(&epoch)),
         (!round.grants.is_empty(), &prepared.grant, grants.parameters(&epoch, &lease)),
     ];
@@ -104,10 +150,68 @@ async fn send(
         true => answers.next().unwrap_or_default(),
         false => Vec::new(),
     });
-    let [_, _, recorded, by_name, by_lease, buried, by_agent, expired, _, _, submitted, granted] =
-        answers;
-    let taken_back = [by_name, by_lease, by_agent, expired];
-    Ok(Answers { recorded, taken_back, buried, submitted, granted })
+    let [
+        _,
+        heard,
+        recorded,
+        stood,
+        by_name,
+        by_lease,
+        buried,
+        by_agent,
+        expired,
+        overdue,
+        woken,
+        aged,
+        _,
+        submitted,
+        granted,
+    ] = answers;
+    Ok(Answers {
+        heard,
+        recorded,
+        stood,
+        by_name,
+        by_lease,
+        buried,
+        by_agent,
+        expired,
+        overdue,
+        woken,
+        aged,
+        submitted,
+        granted,
+    })
+}
+
+/// Which of the leases that each heartbeat names are gone, and how many were moved ahead.
+fn heard(count: usize, lines: &[Line]) -> (Vec<Vec<String>>, usize) {
+    let (mut gone, mut extended) = (vec![Vec::new(); count], 0);
+    for line in lines {
+        let place = usize::try_from(line.get::<_, i64>("place")).unwrap_or(0);
+        match place.checked_sub(1).and_then(|place| gone.get_mut(place)) {
+            Some(gone) => gone.push(line.get("lease_id")),
+            None => extended = usize::try_from(line.get::<_, i64>("extended")).unwrap_or(0),
+        }
+    }
+    (gone, extended)
+}
+
+fn recalled(count: usize, lines: &[Line]) -> Vec<Recalled> {
+    let mut recalled = vec![Recalled::NotFound; count];
+    for line in lines {
+        let standing = Standing {
+            job_epoch: line.get("job_epoch"),
+            is_leased: line.get("is_leased"),
+            is_other_epoch: line.get::<_, Option<bool>>("is_other_epoch").unwrap_or(false),
+            is_other_lease: line.get("is_other_lease"),
+        };
+        let place = usize::try_from(line.get::<_, i64>("place") - 1).unwrap_or(usize::MAX);
+        if let Some(one) = recalled.get_mut(place) {
+            *one = standing.recalled();
+        }
+    }
+    recalled
 }
 
 fn verdicts(count: usize, lines: &[Line]) -> Result<Vec<Verdict>, StoreError> {
@@ -115,7 +219,7 @@ fn verdicts(count: usize, lines: &[Line]) -> Result<Vec<Verdict>, StoreError> {
         lines.iter().map(|line| (line.get("place"), line)).collect();
     let verdict = |place: usize| {
         let line = by_place.get(&(place as i64 + 1))?;
-        Verdict::named(line.get("verdict"), line.get("job_epoch"))
+        Verdict::named(line.get("verdict"), line.get("told_epoch"))
     };
     (0..count).map(|place| verdict(place).ok_or_else(|| unreadable("no verdict"))).collect()
 }
@@ -207,11 +311,18 @@ impl<'r> Heard<'r> {
         }
     }
 
-    fn parameters<'p>(&'p self, epoch: &'p i64, lease: &'p i64) -> Parameters<'p> {
+    fn parameters<'p>(
+        &'p self,
+        epoch: &'p i64,
+        lease: &'p i64,
+        spares: &'p bool,
+        most: &'p i64,
+    ) -> Parameters<'p> {
         let Self { namespaces, names, labels, capabilities, profiles, metrics, .. } = self;
         let mut all: Parameters<'p> =
             vec![epoch, namespaces, names, labels, capabilities, profiles, metrics];
-        all.extend::<Parameters<'p>>(vec![&self.names_leases, &self.named_by, &self.leases, lease]);
+        all.extend::<Parameters<'p>>(vec![&self.names_leases, &self.named_by, &self.leases]);
+        all.extend::<Parameters<'p>>(vec![lease, spares, most]);
         all
     }
 }
@@ -226,6 +337,7 @@ struct Results<'r> {
     statuses: Vec<&'static str>,
     results: Vec<Option<&'r str>>,
     errors: Vec<Option<&'r str>>,
+    error_values: Vec<Option<&'r str>>,
 }
 
 impl<'r> Results<'r> {
@@ -239,13 +351,17 @@ impl<'r> Results<'r> {
             epochs: each.clone().map(|one| one.job_epoch).collect(),
             statuses: each.clone().map(|one| one.status.as_str()).collect(),
             results: each.clone().map(|one| one.result.as_deref().map(RawValue::get)).collect(),
-            errors: each.map(|one| one.error.as_deref()).collect(),
+            errors: each.clone().map(|one| one.error.as_ref()?.text()).collect(),
+            error_values: each.map(|one| one.error.as_ref()?.value()).collect(),
         }
     }
 
-    fn parameters<'p>(&'p self, epoch: &'p i64) -> Parameters<'p> {
-        let Self { namespaces, leases, agents, ids, epochs, statuses, results, errors } = self;
-        vec![epoch, namespaces, leases, agents, ids, epochs, statuses, results, errors]
+    fn parameters<'p>(&'p self, epoch: &'p i64, spares: &'p bool) -> Parameters<'p> {
+        let Self { namespaces, leases, agents, ids, epochs, statuses, results, .. } = self;
+        let mut all: Parameters<'p> =
+            vec![epoch, namespaces, leases, agents, ids, epochs, statuses, results];
+        all.extend::<Parameters<'p>>(vec![&self.errors, &self.error_values, spares]);
+        all
     }
 }
 
@@ -253,6 +369,8 @@ impl<'r> Results<'r> {
 struct Recalls<'r> {
     namespaces: Vec<&'r str>,
     ids: Vec<&'r str>,
+    epochs: Vec<Option<i64>>,
+    leases: Vec<Option<&'r str>>,
     reasons: Vec<&'r str>,
 }
 
@@ -261,25 +379,32 @@ impl<'r> Recalls<'r> {
         Self {
             namespaces: recalls.iter().map(|one| one.namespace.as_str()).collect(),
             ids: recalls.iter().map(|one| one.job_id.as_str()).collect(),
+            epochs: recalls.iter().map(|one| one.job_epoch).collect(),
+            leases: recalls.iter().map(|one| one.lease_id.as_deref()).collect(),
             reasons: recalls.iter().map(|one| one.reason.as_str()).collect(),
         }
     }
 
+    fn named(&self) -> Parameters<'_> {
+        vec![&self.namespaces, &self.ids, &self.epochs, &self.leases]
+    }
+
     fn parameters<'p>(&'p self, epoch: &'p i64) -> Parameters<'p> {
-        vec![epoch, &self.namespaces, &self.ids, &self.reasons]
+        let Self { namespaces, ids, epochs, leases, reasons } = self;
+        vec![epoch, namespaces, ids, epochs, leases, reasons]
     }
 }
 
 /// The columns of agents' names.
 struct Names<'r> {
-    namespaces: Vec<Option<&'r str>>,
+    namespaces: Vec<&'r str>,
     names: Vec<&'r str>,
 }
 
 impl<'r> Names<'r> {
     fn of(agents: &'r [AgentName]) -> Self {
         Self {
-            namespaces: agents.iter().map(|one| Some(one.namespace.as_str())).collect(),
+            namespaces: agents.iter().map(|one| one.namespace.as_str()).collect(),
             names: agents.iter().map(|one| one.name.as_str()).collect(),
         }
     }
@@ -298,6 +423,11 @@ struct Jobs<'r> {
     hashes: Vec<&'r [u8]>,
     priorities: Vec<i16>,
     pinned: Vec<Option<&'r str>>,
+    lost_leases: Vec<Option<i32>>,
+    failures: Vec<Option<i32>>,
+    retries: Vec<Option<i64>>,
+    runs: Vec<Option<i64>>,
+    deadlines: Vec<Option<i64>>,
 }
 
 impl<'r> Jobs<'r> {
@@ -310,13 +440,22 @@ impl<'r> Jobs<'r> {
             payloads: each.clone().map(|job| job.payload.get()).collect(),
             hashes: each.clone().map(|job| job.content_hash.as_slice()).collect(),
             priorities: each.clone().map(|job| job.priority).collect(),
-            pinned: each.map(|job| job.pinned_agent.as_deref()).collect(),
+            pinned: each.clone().map(|job| job.pinned_agent.as_deref()).collect(),
+            lost_leases: each.clone().map(|job| job.limits.lost_leases).collect(),
+            failures: each.clone().map(|job| job.limits.failures).collect(),
+            retries: each.clone().map(|job| job.limits.retry_after.map(millis)).collect(),
+            runs: each.clone().map(|job| job.limits.run.map(millis)).collect(),
+            deadlines: each.map(|job| job.limits.deadline.map(millis)).collect(),
         }
     }
 
     fn parameters<'p>(&'p self, epoch: &'p i64) -> Parameters<'p> {
-        let Self { namespaces, ids, ops, payloads, hashes, priorities, pinned } = self;
-        vec![epoch, namespaces, ids, ops, payloads, hashes, priorities, pinned]
+        let Self { namespaces, ids, ops, payloads, hashes, priorities, pinned, .. } = self;
+        let mut all: Parameters<'p> =
+            vec![epoch, namespaces, ids, ops, payloads, hashes, priorities, pinned];
+        let Self { lost_leases, failures, retries, runs, deadlines, .. } = self;
+        all.extend::<Parameters<'p>>(vec![lost_leases, failures, retries, runs, deadlines]);
+        all
     }
 }
 
@@ -328,6 +467,7 @@ struct Grants<'r> {
     leases: Vec<&'r str>,
     namespaces: Vec<&'r str>,
     agents: Vec<&'r str>,
+    last: Vec<Option<i64>>,
 }
 
 impl<'r> Grants<'r> {
@@ -342,11 +482,12 @@ impl<'r> Grants<'r> {
             leases: grants.iter().map(|grant| grant.lease_id.as_str()).collect(),
             namespaces: grants.iter().map(|grant| grant.namespace.as_str()).collect(),
             agents: grants.iter().map(|grant| grant.agent.as_str()).collect(),
+            last: grants.iter().map(|grant| grant.lasts.map(millis)).collect(),
         }
     }
 
     fn parameters<'p>(&'p self, epoch: &'p i64, lease: &'p i64) -> Parameters<'p> {
-        let Self { rows, epochs, which, leases, namespaces, agents } = self;
-        vec![epoch, rows, epochs, which, leases, namespaces, agents, lease]
+        let Self { rows, epochs, which, leases, namespaces, agents, last } = self;
+        vec![epoch, rows, epochs, which, leases, namespaces, agents, last, lease]
     }
 }

@@ -29,6 +29,11 @@ pub(super) fn job(row: &Row<'_>) -> Result<JobColumns> {
         completed_at: row.get("completed_at")?,
         result: row.get("result")?,
         error: row.get("error")?,
+        error_value: row.get("error_value")?,
+        lost_leases: row.get("lost_leases")?,
+        failures: row.get("failures")?,
+        not_before: row.get("not_before")?,
+        deadline_at: row.get("deadline_at")?,
     })
 }
 
@@ -76,8 +81,10 @@ pub(super) fn event(row: &Row<'_>) -> Result<EventColumns> {
         job_epoch: row.get("job_epoch")?,
         agent: row.get("agent")?,
         detail: row.get("detail")?,
+        lease_id: row.get("lease_id")?,
         leader_epoch: row.get("leader_epoch")?,
         recorded_at: row.get("recorded_at")?,
+        history: row.get("history")?,
     })
 }
 

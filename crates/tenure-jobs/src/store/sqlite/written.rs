@@ -1,35 +1,30 @@
 //! A round, written: statement by statement, in the one transaction that has the file.
 
 use rusqlite::{OptionalExtension, Transaction, named_params};
+use serde_json::value::RawValue;
 use tenure::Term;
 
-use super::{all, micros, rows};
+use super::{micros, rows, write};
 use crate::{
     agent::Heartbeat,
     job::NewJob,
     queue::Queued,
-    round::{AgentName, Grant, Reported, Round, Submitted, Task, Verdict, Written},
+    round::{AgentName, Grant, JobError, Reported, Round, Submitted, Task, Verdict, Written},
     store::{
-        Patience, StoreError, Takeover,
+        Patience, StoreError,
         columns::{json, unreadable},
-        compare, refuse_other,
+        compare, new_history, refuse_other,
     },
 };
 
-macro_rules! write {
-    ($name:literal) => {
-        include_str!(concat!("../../../sql/sqlite/write/", $name, ".sql"))
-    };
-}
-
 /// A transaction that has passed the fence.
 pub(super) struct Writing<'t> {
-    transaction: &'t Transaction<'t>,
+    pub(super) transaction: &'t Transaction<'t>,
     term: &'t Term,
     /// The moment of all its writes.
-    now: i64,
+    pub(super) now: i64,
     /// The last number that an event got.
-    event_number: i64,
+    pub(super) event_number: i64,
     /// The same, when this began.
     begun_at: i64,
     /// Whose jobs these are.
@@ -37,16 +32,15 @@ pub(super) struct Writing<'t> {
 }
 
 /// What has happened.
-struct Told<'w> {
-    namespace: &'w str,
-    kind: &'w str,
-    job: Option<(&'w str, i64)>,
-    agent: Option<&'w str>,
-    detail: Option<&'w str>,
+#[derive(Clone, Copy, Default)]
+pub(super) struct Told<'w> {
+    pub namespace: &'w str,
+    pub kind: &'w str,
+    pub job: Option<(&'w str, i64)>,
+    pub agent: Option<&'w str>,
+    pub detail: Option<&'w str>,
+    pub lease_id: Option<&'w str>,
 }
-
-/// A job that is to be taken back, and whose it is.
-type Chosen = (i64, Option<String>);
 
 impl<'t> Writing<'t> {
     pub(super) fn begin(
@@ -69,7 +63,7 @@ impl<'t> Writing<'t> {
         Ok(())
     }
 
-    pub(super) fn take_over(&mut self, takeover: &Takeover, window: i64) -> Result<(), StoreError> {
+    pub(super) fn take_over(&mut self, leader_url: Option<&str>) -> Result<(), StoreError> {
         refuse_other(&self.scope, self.term)?;
         let (epoch, leader) = (self.epoch(), self.term.holder().as_str());
         let scope = self.term.scope().as_str();
@@ -79,21 +73,18 @@ impl<'t> Writing<'t> {
             named_params! {
                 ":leader_epoch": epoch,
                 ":leader_id": leader,
-                ":leader_url": takeover.leader_url,
+                ":leader_url": leader_url,
                 ":now": self.now,
+                ":history": new_history(),
+                ":first_event": self.event_number + 1,
             },
         )?;
-        let until = named_params! { ":until": self.now + window, ":leader_epoch": epoch };
-        self.run(write!("take_over/extend"), until)?;
-        let now = named_params! { ":now": self.now, ":leader_epoch": epoch };
-        self.run(write!("take_over/hear"), now)?;
-        let (agent, detail) = (Some(leader), takeover.leader_url.as_deref());
-        self.tell(&Told { namespace: "", kind: "role.changed", job: None, agent, detail })?;
-        if let Some(name) = &takeover.dead_agent {
-            let chosen = self.leases_of(None, name)?;
-            self.take_back(chosen, "the agent's node leads now")?;
-        }
-        Ok(())
+        self.tell(&Told {
+            kind: "role.changed",
+            agent: Some(leader),
+            detail: leader_url,
+            ..Told::default()
+        })
     }
 
     pub(super) fn write(
@@ -104,36 +95,31 @@ impl<'t> Writing<'t> {
         let lease = micros(patience.job_lease);
         let mut written = Written::default();
         for heartbeat in &round.heartbeats {
-            self.hear(heartbeat, lease)?;
+            let left = round.most.saturating_sub(written.extended);
+            let (gone, extended) = self.hear(heartbeat, lease, round.spares, left)?;
+            written.gone.push(gone);
+            written.extended += extended;
         }
         for reported in &round.results {
-            written.verdicts.push(self.record(reported)?);
+            let (verdict, queued) = self.record(reported, round.spares)?;
+            written.verdicts.push(verdict);
+            written.queued.extend(queued);
         }
         for recall in &round.recalls {
-            let name = named_params! { ":namespace": recall.namespace, ":job_id": recall.job_id };
-            let chosen = self.choose(write!("take_back/job"), name)?;
-            written.queued.extend(self.take_back(chosen, &recall.reason)?);
-        }
-        for lease_id in &round.strays {
-            let lease = named_params! { ":lease_id": lease_id };
-            let chosen = self.choose(write!("take_back/lease"), lease)?;
-            written.queued.extend(self.take_back(chosen, "the agent was not told")?);
+            let (recalled, queued) = self.recall(recall)?;
+            written.recalled.push(recalled);
+            written.queued.extend(queued);
         }
         for agent in &round.burials {
             if self.age(agent, "tombstoned")? {
                 self.tell(&Told::of(agent, "agent_tombstoned", Some("asked")))?;
                 written.buried.push(agent.clone());
             }
-            let chosen = self.leases_of(Some(&agent.namespace), &agent.name)?;
-            written.queued.extend(self.take_back(chosen, "the agent was deleted")?);
         }
-        if round.reaps {
-            let now = named_params! { ":now": self.now };
-            let chosen = self.choose(write!("take_back/expired"), now)?;
-            written.queued.extend(self.take_back(chosen, "lease expired")?);
-            self.age_agents(patience)?;
-            let up_to = self.event_number - patience.events_kept;
-            self.run(write!("prune"), named_params! { ":up_to": up_to })?;
+        if let Some(reaping) = &round.reaping {
+            let (queued, reaped) = self.reap(reaping, patience, round.most)?;
+            written.queued.extend(queued);
+            written.reaped = reaped;
         }
         for job in &round.jobs {
             let (submitted, queued) = self.submit(job)?;
@@ -146,11 +132,11 @@ impl<'t> Writing<'t> {
         Ok(written)
     }
 
-    fn epoch(&self) -> i64 {
+    pub(super) fn epoch(&self) -> i64 {
         self.term.epoch().get()
     }
 
-    fn run(
+    pub(super) fn run(
         &self,
         sql: &str,
         parameters: &[(&str, &dyn rusqlite::ToSql)],
@@ -158,7 +144,7 @@ impl<'t> Writing<'t> {
         Ok(self.transaction.prepare_cached(sql)?.execute(parameters)?)
     }
 
-    fn tell(&mut self, told: &Told<'_>) -> Result<(), StoreError> {
+    pub(super) fn tell(&mut self, told: &Told<'_>) -> Result<(), StoreError> {
         self.event_number += 1;
         self.run(
             write!("tell"),
@@ -170,6 +156,7 @@ impl<'t> Writing<'t> {
                 ":job_epoch": told.job.map(|(_, epoch)| epoch),
                 ":agent": told.agent,
                 ":detail": told.detail,
+                ":lease_id": told.lease_id,
                 ":leader_epoch": self.epoch(),
                 ":now": self.now,
             },
@@ -177,25 +164,41 @@ impl<'t> Writing<'t> {
         Ok(())
     }
 
-    fn hear(&self, heartbeat: &Heartbeat, lease: i64) -> Result<(), StoreError> {
+    /// Which of the leases that it names are gone, and how many were moved ahead.
+    fn hear(
+        &self,
+        heartbeat: &Heartbeat,
+        lease: i64,
+        spares: bool,
+        most: usize,
+    ) -> Result<(Vec<String>, usize), StoreError> {
         let Heartbeat { namespace, name, .. } = heartbeat;
-        let extend = |lease_id: Option<&String>| {
+        let extend = |lease_id: Option<&String>, most: usize| {
             self.run(
                 write!("extend"),
                 named_params! {
                     ":namespace": namespace,
                     ":name": name,
                     ":lease_id": lease_id,
+                    ":lease": lease,
+                    ":spares": spares,
+                    ":most": i64::try_from(most).unwrap_or(i64::MAX),
                     ":now": self.now,
-                    ":until": self.now + lease,
-                    ":soon": self.now + lease * 2 / 3,
                     ":leader_epoch": self.epoch(),
                 },
             )
         };
+        let (mut gone, mut extended) = (Vec::new(), 0);
         match &heartbeat.leases {
-            Some(named) => named.iter().try_for_each(|id| extend(Some(id)).map(drop))?,
-            None => drop(extend(None)?),
+            None => extended += extend(None, most)?,
+            Some(named) => {
+                for lease_id in named {
+                    extended += extend(Some(lease_id), most.saturating_sub(extended))?;
+                    if !self.holds(heartbeat, lease_id, spares)? {
+                        gone.push(lease_id.clone());
+                    }
+                }
+            }
         }
         self.run(
             write!("hear"),
@@ -210,39 +213,38 @@ impl<'t> Writing<'t> {
                 ":now": self.now,
             },
         )?;
-        Ok(())
+        Ok((gone, extended))
     }
 
-    fn record(&mut self, reported: &Reported) -> Result<Verdict, StoreError> {
-        let status = reported.status.as_str();
-        let result = reported.result.as_deref().map(serde_json::value::RawValue::get);
-        let mut judge = self.transaction.prepare_cached(write!("judge"))?;
-        let parameters = named_params! {
-            ":namespace": reported.namespace,
-            ":lease_id": reported.lease_id,
-            ":agent": reported.agent,
-            ":job_id": reported.job_id,
-            ":job_epoch": reported.job_epoch,
-            ":status": status,
-            ":result": result,
-            ":error": reported.error,
+    fn holds(
+        &self,
+        heartbeat: &Heartbeat,
+        lease_id: &str,
+        spares: bool,
+    ) -> Result<bool, StoreError> {
+        let which = named_params! {
+            ":namespace": heartbeat.namespace,
+            ":name": heartbeat.name,
+            ":lease_id": lease_id,
+            ":spares": spares,
             ":now": self.now,
+            ":leader_epoch": self.epoch(),
         };
-        let (job, said) = judge.query_row(parameters, |row| {
-            let job: Option<i64> = row.get("row_number")?;
-            let job = job.map(|number| {
-                Ok::<_, rusqlite::Error>(Judged {
-                    row: number,
-                    namespace: row.get("namespace")?,
-                    job_epoch: row.get("job_epoch")?,
-                    leased_by: row.get("leased_by")?,
-                })
-            });
-            Ok((job.transpose()?, row.get::<_, String>("verdict")?))
-        })?;
+        let mut holds = self.transaction.prepare_cached(write!("holds"))?;
+        Ok(holds.query_row(which, |row| row.get(0))?)
+    }
+
+    /// What became of it, and the job if it can be leased again.
+    fn record(
+        &mut self,
+        reported: &Reported,
+        spares: bool,
+    ) -> Result<(Verdict, Option<Queued>), StoreError> {
+        let status = reported.status.as_str();
+        let (said, job) = self.judge(reported, spares)?;
         let epoch = job.as_ref().map(|job| job.job_epoch);
         let verdict = Verdict::named(&said, epoch).ok_or_else(|| unreadable("no verdict"))?;
-        let Some(job) = job else { return Ok(verdict) };
+        let Some(job) = job else { return Ok((verdict, None)) };
         let (kind, detail) = match verdict {
             Verdict::Accepted => ("job.result.accepted", status),
             Verdict::Duplicate => ("job.result.duplicate", status),
@@ -254,21 +256,71 @@ impl<'t> Writing<'t> {
             job: Some((&reported.job_id, job.job_epoch)),
             agent: job.leased_by.as_deref(),
             detail: Some(detail),
+            lease_id: None,
         };
         self.tell(&told)?;
-        if verdict == Verdict::Accepted {
-            self.end_job(job.row, reported, result)?;
-            self.tell(&Told { kind: "job.completed", ..told })?;
+        if verdict != Verdict::Accepted {
+            return Ok((verdict, None));
         }
-        Ok(verdict)
+        if job.goes_on {
+            let (queued, is_ready) = self.go_on(job.row, status)?;
+            let next = Some((reported.job_id.as_str(), queued.job_epoch));
+            self.tell(&Told { kind: "job.updated", job: next, detail: Some("queued"), ..told })?;
+            return Ok((verdict, Some(queued).filter(|_| is_ready)));
+        }
+        self.end_job(job.row, reported)?;
+        self.tell(&Told { kind: "job.completed", ..told })?;
+        Ok((verdict, None))
     }
 
-    fn end_job(
+    fn judge(
         &self,
-        row: i64,
         reported: &Reported,
-        result: Option<&str>,
-    ) -> Result<(), StoreError> {
+        spares: bool,
+    ) -> Result<(String, Option<Judged>), StoreError> {
+        let mut judge = self.transaction.prepare_cached(write!("judge"))?;
+        let parameters = named_params! {
+            ":namespace": reported.namespace,
+            ":lease_id": reported.lease_id,
+            ":agent": reported.agent,
+            ":job_id": reported.job_id,
+            ":job_epoch": reported.job_epoch,
+            ":status": reported.status.as_str(),
+            ":result": reported.result.as_deref().map(RawValue::get),
+            ":error": reported.error.as_ref().and_then(JobError::text),
+            ":error_value": reported.error.as_ref().and_then(JobError::value),
+            ":spares": spares,
+            ":now": self.now,
+            ":leader_epoch": self.epoch(),
+        };
+        Ok(judge.query_row(parameters, |row| {
+            let job: Option<i64> = row.get("row_number")?;
+            let job = job.map(|number| {
+                Ok::<_, rusqlite::Error>(Judged {
+                    row: number,
+                    namespace: row.get("namespace")?,
+                    job_epoch: row.get("job_epoch")?,
+                    leased_by: row.get("leased_by")?,
+                    goes_on: row.get("goes_on")?,
+                })
+            });
+            Ok((row.get("verdict")?, job.transpose()?))
+        })?)
+    }
+
+    /// Queues a job again; whether it can be leased at once.
+    fn go_on(&self, row: i64, status: &str) -> Result<(Queued, bool), StoreError> {
+        let mut statement = self.transaction.prepare_cached(write!("go_on"))?;
+        let parameters = named_params! {
+            ":row_number": row,
+            ":status": status,
+            ":leader_epoch": self.epoch(),
+            ":now": self.now,
+        };
+        Ok(statement.query_row(parameters, |row| Ok((rows::queued(row)?, row.get("is_ready")?)))?)
+    }
+
+    fn end_job(&self, row: i64, reported: &Reported) -> Result<(), StoreError> {
         let (status, epoch) = (reported.status.as_str(), self.epoch());
         self.run(
             write!("end"),
@@ -283,89 +335,13 @@ impl<'t> Writing<'t> {
                 ":job_epoch": reported.job_epoch,
                 ":lease_id": reported.lease_id,
                 ":status": status,
-                ":result": result,
-                ":error": reported.error,
+                ":result": reported.result.as_deref().map(RawValue::get),
+                ":error": reported.error.as_ref().and_then(JobError::text),
+                ":error_value": reported.error.as_ref().and_then(JobError::value),
                 ":leader_epoch": epoch,
                 ":now": self.now,
             },
         )?;
-        Ok(())
-    }
-
-    fn choose(
-        &self,
-        sql: &str,
-        parameters: &[(&str, &dyn rusqlite::ToSql)],
-    ) -> Result<Vec<Chosen>, StoreError> {
-        all(self.transaction, sql, parameters, |row| {
-            Ok::<_, rusqlite::Error>((row.get("row_number")?, row.get("leased_by")?))
-        })
-    }
-
-    fn leases_of(&self, namespace: Option<&str>, name: &str) -> Result<Vec<Chosen>, StoreError> {
-        let agent = named_params! { ":namespace": namespace, ":name": name };
-        self.choose(write!("take_back/agent"), agent)
-    }
-
-    fn take_back(&mut self, chosen: Vec<Chosen>, reason: &str) -> Result<Vec<Queued>, StoreError> {
-        let mut back = Vec::new();
-        for (row, agent) in chosen {
-            let which = named_params! { ":row_number": row, ":leader_epoch": self.epoch() };
-            let mut statement = self.transaction.prepare_cached(write!("take_back"))?;
-            let taken = statement
-                .query_row(which, |row| Ok((rows::queued(row)?, row.get::<_, String>("job_id")?)));
-            let Some((queued, job_id)) = taken.optional()? else { continue };
-            self.tell(&Told {
-                namespace: &queued.namespace,
-                kind: "job.expired",
-                job: Some((&job_id, queued.job_epoch)),
-                agent: agent.as_deref(),
-                detail: Some(reason),
-            })?;
-            back.push(queued);
-        }
-        Ok(back)
-    }
-
-    /// Whether it was something else before.
-    fn age(&self, agent: &AgentName, state: &str) -> Result<bool, StoreError> {
-        let changed = self.run(
-            write!("age"),
-            named_params! {
-                ":namespace": agent.namespace,
-                ":name": agent.name,
-                ":state": state,
-                ":leader_epoch": self.epoch(),
-            },
-        )?;
-        Ok(changed > 0)
-    }
-
-    fn age_agents(&mut self, patience: &Patience) -> Result<(), StoreError> {
-        let before = |silence| self.now - micros(silence);
-        let silent = named_params! {
-            ":stale": before(patience.stale_after),
-            ":tombstoned": before(patience.tombstone_after),
-            ":deleted": before(patience.forget_after),
-        };
-        let aging = all(self.transaction, write!("silent"), silent, |row| {
-            let agent = AgentName { namespace: row.get("namespace")?, name: row.get("name")? };
-            Ok::<_, rusqlite::Error>((agent, row.get::<_, String>("aging")?))
-        })?;
-        for (agent, state) in aging {
-            let kind = match state.as_str() {
-                "stale" => "agent.stale",
-                "tombstoned" => "agent_tombstoned",
-                _ => "agent_deleted",
-            };
-            if state == "deleted" {
-                let name = named_params! { ":namespace": agent.namespace, ":name": agent.name };
-                self.run(write!("forget"), name)?;
-            } else {
-                self.age(&agent, &state)?;
-            }
-            self.tell(&Told::of(&agent, kind, None))?;
-        }
         Ok(())
     }
 
@@ -381,6 +357,11 @@ impl<'t> Writing<'t> {
             ":pinned_agent": job.pinned_agent,
             ":leader_epoch": self.epoch(),
             ":now": self.now,
+            ":max_lost_leases": job.limits.lost_leases,
+            ":max_failures": job.limits.failures,
+            ":retry_us": job.limits.retry_after.map(micros),
+            ":run_us": job.limits.run.map(micros),
+            ":deadline_us": job.limits.deadline.map(micros),
         };
         let row: Option<i64> = statement.query_row(parameters, |row| row.get(0)).optional()?;
         let Some(row) = row else {
@@ -390,8 +371,8 @@ impl<'t> Writing<'t> {
             namespace: &job.namespace,
             kind: "job.updated",
             job: Some((&job.job_id, 1)),
-            agent: None,
             detail: Some("queued"),
+            ..Told::default()
         })?;
         Ok((Submitted::Stored, Some(Queued::of(job, row))))
     }
@@ -412,7 +393,8 @@ impl<'t> Writing<'t> {
                 ":job_epoch": job_epoch,
                 ":lease_id": grant.lease_id,
                 ":agent": grant.agent,
-                ":until": self.now + lease,
+                ":lease_us": grant.lasts.map(micros),
+                ":lease": lease,
                 ":leader_epoch": self.epoch(),
                 ":now": self.now,
             };
@@ -430,7 +412,8 @@ impl<'t> Writing<'t> {
                 kind: "job.leased",
                 job: Some((&job_id, *job_epoch)),
                 agent: Some(&grant.agent),
-                detail: None,
+                lease_id: Some(&grant.lease_id),
+                ..Told::default()
             })?;
             let payload = json(payload)?;
             tasks.push(Task {
@@ -464,11 +447,12 @@ struct Judged {
     namespace: String,
     job_epoch: i64,
     leased_by: Option<String>,
+    goes_on: bool,
 }
 
 impl<'w> Told<'w> {
-    fn of(agent: &'w AgentName, kind: &'w str, detail: Option<&'w str>) -> Self {
+    pub(super) fn of(agent: &'w AgentName, kind: &'w str, detail: Option<&'w str>) -> Self {
         let AgentName { namespace, name } = agent;
-        Self { namespace, kind, job: None, agent: Some(name), detail }
+        Self { namespace, kind, agent: Some(name), detail, ..Self::default() }
     }
 }

@@ -3,7 +3,9 @@
 use tenure_jobs::{round::Round, store::Patience};
 use tenure_testkit::{eventually_true, millis, secs};
 
-use crate::scene::{Backend, PATIENCE, Scene, heartbeat, heartbeat_in, job, named};
+use crate::scene::{
+    Backend, EVERYTHING, PATIENCE, Scene, all_that_ran_out, heartbeat, heartbeat_in, job, named,
+};
 
 const STALE: i64 = PATIENCE.stale_after.as_millis() as i64;
 const TOMBSTONED: i64 = PATIENCE.tombstone_after.as_millis() as i64;
@@ -14,9 +16,9 @@ const SOON: i64 = 30_000;
 /// Reaps, and says whether something had run out; after that nothing has.
 async fn reap(scene: &Scene<'_>) -> (bool, Vec<String>) {
     let number = scene.last_event().await;
-    let has_run_out = scene.store().has_run_out().await.unwrap();
+    let has_run_out = scene.has_run_out().await;
     scene.reap().await;
-    assert!(!scene.store().has_run_out().await.unwrap(), "it has been reaped");
+    assert!(!scene.has_run_out().await, "it has been reaped");
     (has_run_out, scene.told_after(number).await)
 }
 
@@ -76,10 +78,10 @@ pub async fn an_agent_ages_by_itself(backend: &dyn Backend) {
     scene.hear([heartbeat("ann")]).await;
     let number = scene.last_event().await;
     eventually_true("it is forgotten", secs(20), async || {
-        let is_due = store.has_run_out().await.unwrap();
+        let is_due = store.has_run_out(&scene.term, EVERYTHING).await.unwrap();
         let before = scene.last_event().await;
-        let reaps = Round { reaps: is_due, ..Round::default() };
-        store.write(&scene.term, &reaps).await.unwrap();
+        let reaping = all_that_ran_out().filter(|_| is_due);
+        store.write(&scene.term, &Round { reaping, ..Round::default() }).await.unwrap();
         assert_eq!(is_due, scene.last_event().await > before, "something was due");
         store.agents("default").await.unwrap().is_empty()
     })
@@ -89,7 +91,7 @@ pub async fn an_agent_ages_by_itself(backend: &dyn Backend) {
     let mut rest = ages.iter();
     assert!(told.iter().all(|told| rest.any(|age| age == told)), "each once, in order: {told:?}");
     assert_eq!(told.last().map(String::as_str), Some("agent_deleted by ann"));
-    assert!(!store.has_run_out().await.unwrap());
+    assert!(!store.has_run_out(&scene.term, EVERYTHING).await.unwrap());
 }
 
 pub async fn a_tombstone_that_was_asked_for_is_forgotten_in_its_time(backend: &dyn Backend) {

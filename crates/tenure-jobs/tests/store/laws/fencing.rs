@@ -2,14 +2,11 @@
 
 use serde_json::Value;
 use tenure::fence::FenceError;
-use tenure_jobs::{
-    job::NewJob,
-    round::Round,
-    store::{StoreError, Takeover},
-};
+use tenure_jobs::{job::NewJob, round::Round, store::StoreError};
 
 use crate::scene::{
-    Backend, PATIENCE, Scene, grant, heartbeat, job, lease_of, named, recall, success,
+    Backend, PATIENCE, Scene, all_that_ran_out, emptied, grant, heartbeat, job, lease_of, named,
+    recall, strays, success,
 };
 
 /// A round for each kind of request, all of which have something to change.
@@ -27,9 +24,10 @@ async fn rounds(scene: &Scene<'_>) -> Vec<(&'static str, Round)> {
         ("heartbeats", Round { heartbeats: vec![heartbeat("ann")], ..none() }),
         ("results", Round { results: vec![success("a")], ..none() }),
         ("recalls", Round { recalls: vec![recall("b")], ..none() }),
-        ("strays", Round { strays: vec!["lease of lost".to_owned()], ..none() }),
+        ("strays", Round { reaping: strays(&["lease of lost"]), ..none() }),
         ("burials", Round { burials: vec![named("ann"), named("eve")], ..none() }),
-        ("reaps", Round { reaps: true, ..none() }),
+        ("emptied", Round { reaping: emptied(&named("ann")), ..none() }),
+        ("reaping", Round { reaping: all_that_ran_out(), ..none() }),
         ("jobs", Round { jobs: vec![job("new")], ..none() }),
         ("grants", Round { grants: vec![grant("l", "bob", &at)], ..none() }),
     ]
@@ -64,12 +62,11 @@ pub async fn a_term_that_is_over_does_not_take_over(backend: &dyn Backend) {
     let old = scene.term.clone();
     scene.next_term().await;
     let before = scene.everything().await;
-    let dead_agent = Some("ann".to_owned());
-    let takeover = Takeover { leader_url: Some("http://old".to_owned()), dead_agent };
-    let answer = scene.store().take_over(&old, &takeover).await;
+    let url = Some("http://old");
+    let answer = scene.store().take_over(&old, url).await;
     assert!(is_refused(&answer), "{answer:?}");
     assert_eq!(scene.everything().await, before);
-    scene.take_over(&takeover).await;
+    scene.take_over(url).await;
     let leaders = backend.rows("tenure_job_leaders").await;
     assert!(leaders.iter().all(|leader| leader["leader_epoch"] != missed), "{leaders:?}");
 }
@@ -132,9 +129,9 @@ pub async fn every_change_is_stamped_with_its_term(backend: &dyn Backend) {
     assert_eq!(stamp(&scene, agents, named_agent("ann")).await, heard, "it has not aged");
 
     let led = scene.next_term().await;
-    scene.take_over(&Takeover::default()).await;
-    assert_eq!(stamp(&scene, jobs, named_job("d")).await, led, "take over");
-    assert_eq!(stamp(&scene, agents, named_agent("ann")).await, led, "take over");
+    scene.take_over(None).await;
+    assert_eq!(stamp(&scene, jobs, named_job("d")).await, granted, "it is not touched");
+    assert_eq!(stamp(&scene, agents, named_agent("ann")).await, heard, "it is not touched");
 
     let buried = scene.next_term().await;
     scene.bury(named("ann")).await;
@@ -190,7 +187,7 @@ pub async fn a_round_that_fails_changes_nothing(backend: &dyn Backend) {
         all.results.extend(round.results);
         all.recalls.extend(round.recalls);
         all.burials.extend(round.burials);
-        all.reaps |= round.reaps;
+        all.reaping = all.reaping.or(round.reaping);
     }
     let answer = scene.store().write(&scene.term, &all).await;
     assert!(answer.is_err() && !is_refused(&answer), "{answer:?}");

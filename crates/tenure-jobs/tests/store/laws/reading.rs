@@ -78,7 +78,8 @@ pub async fn a_job_is_shown_with_all_that_it_has(backend: &dyn Backend) {
         "job_id": "a", "namespace": "b", "op": "copy", "payload": {"n": 1.0}, "priority": 2,
         "pinned_agent": null, "state": "queued", "job_epoch": 1, "leader_epoch": epoch,
         "lease_id": null, "leased_by": null, "lease_expires_at": null, "result": null,
-        "error": null, "created_at": shown["created_at"], "completed_at": null,
+        "lost_leases": 0, "failures": 0, "not_before": null, "deadline_at": null, "error": null,
+        "created_at": shown["created_at"], "completed_at": null,
         "duration_ms": null,
     });
     assert_eq!(shown, expected);

@@ -1,14 +1,20 @@
 //! What agents report.
 
+use serde_json::Value;
 use tenure_jobs::{
-    job::State,
-    round::{Grant, Reported, Round, Status, Verdict},
+    job::{JobView, State},
+    round::{Grant, JobError, Reported, Round, Status, Verdict},
 };
 
 use crate::scene::{Backend, Scene, grant, job, job_in, json, lease_of, recall, success};
 
+/// The error that a job shows.
+fn said(job: &JobView) -> Option<Value> {
+    job.error.as_ref().map(|error| serde_json::to_value(error).unwrap())
+}
+
 fn failure(job_id: &str, error: &str) -> Reported {
-    let error = Some(error.to_owned());
+    let error = Some(JobError::Text(error.to_owned()));
     Reported { status: Status::Failed, result: None, error, ..success(job_id) }
 }
 
@@ -33,7 +39,7 @@ pub async fn a_result_ends_its_job(backend: &dyn Backend) {
     let ended = scene.job("a").await;
     assert_eq!((ended.state, ended.job_epoch), (State::Succeeded, 1));
     assert_eq!(ended.result.unwrap().get(), "1");
-    assert_eq!((ended.error, ended.lease_expires_at), (None, None));
+    assert!(ended.error.is_none() && ended.lease_expires_at.is_none());
     assert!(ended.completed_at.is_some());
     assert_eq!(ended.lease_id.as_deref(), Some("lease of a"), "it says under which it was done");
     assert_eq!(ended.leased_by.as_deref(), Some("ann"), "and by whom");
@@ -47,7 +53,7 @@ pub async fn a_failure_ends_its_job(backend: &dyn Backend) {
     scene.lease(job("a"), "ann").await;
     assert_eq!(scene.report(failure("a", "no disk")).await, Verdict::Accepted);
     let ended = scene.job("a").await;
-    assert_eq!((ended.state, ended.error.as_deref()), (State::Failed, Some("no disk")));
+    assert_eq!((ended.state, said(&ended)), (State::Failed, Some("no disk".into())));
     assert!(ended.result.is_none());
 }
 
@@ -59,8 +65,8 @@ pub async fn result_and_error_are_kept_byte_for_byte(backend: &dyn Backend) {
     let both = Reported { result: Some(json(result)), ..failure("a", error) };
     assert_eq!(scene.report(both.clone()).await, Verdict::Accepted);
     let ended = scene.job("a").await;
-    assert_eq!(ended.result.unwrap().get(), result);
-    assert_eq!(ended.error.as_deref(), Some(error));
+    assert_eq!(ended.result.as_ref().unwrap().get(), result);
+    assert_eq!(said(&ended), Some(error.into()));
     assert_eq!(scene.report(both).await, Verdict::Duplicate);
 }
 
@@ -90,7 +96,7 @@ pub async fn another_result_for_a_job_that_ended_is_stale(backend: &dyn Backend)
         Reported { result: Some(json("2")), ..success("a") },
         Reported { result: Some(json("1.0")), ..success("a") },
         Reported { result: None, ..success("a") },
-        Reported { error: Some(String::new()), ..success("a") },
+        Reported { error: Some(JobError::Text(String::new())), ..success("a") },
         Reported { status: Status::Failed, ..success("a") },
         Reported { lease_id: "another".to_owned(), ..success("a") },
         Reported { agent: Some("bob".to_owned()), ..success("a") },
@@ -175,9 +181,7 @@ pub async fn a_job_that_is_not_there_is_not_found(backend: &dyn Backend) {
     let before = scene.everything().await;
     for asked in [
         Reported { job_id: "z".to_owned(), ..success("a") },
-        Reported { namespace: Some("b".to_owned()), ..success("a") },
         Reported { job_id: "only there".to_owned(), ..success("a") },
-        Reported { lease_id: "unknown".to_owned(), ..success("only there") },
     ] {
         assert_eq!(scene.report(asked.clone()).await, Verdict::NotFound, "{asked:?}");
     }
@@ -208,7 +212,7 @@ pub async fn every_result_of_a_round_has_its_own_verdict(backend: &dyn Backend) 
     let number = scene.last_event().await;
     let results = vec![
         success("d"),
-        success("z"),
+        Reported { job_id: "z".to_owned(), ..success("a") },
         Reported { job_epoch: 2, ..success("b") },
         success("c"),
         failure("a", "why"),
@@ -230,4 +234,35 @@ pub async fn every_result_of_a_round_has_its_own_verdict(backend: &dyn Backend) 
         ]
     );
     assert_eq!(scene.job("b").await.state, State::Leased);
+}
+
+pub async fn an_error_of_any_form_is_kept_as_it_was_sent(backend: &dyn Backend) {
+    let scene = Scene::begin(backend).await;
+    for (at, text) in [r#"{"code": 7, "why": ["a" ]}"#, "[1, 2]", "17", "true"].iter().enumerate() {
+        let id = at.to_string();
+        scene.lease(job(&id), "ann").await;
+        let error = Some(JobError::Value(json(text)));
+        let failed = Reported { error, ..failure(&id, "") };
+        assert_eq!(scene.report(failed.clone()).await, Verdict::Accepted);
+        assert_eq!(scene.report(failed).await, Verdict::Duplicate);
+        let Some(JobError::Value(kept)) = scene.job(&id).await.error else { panic!("{text}") };
+        assert_eq!(kept.get(), *text);
+        let other = Reported { error: Some(JobError::Value(json("0"))), ..failure(&id, "") };
+        assert_eq!(scene.report(other).await, Verdict::StaleLease { job_epoch: 1 });
+    }
+}
+
+/// A lease that nobody granted, or another namespace's, is stale whatever job is named.
+pub async fn a_lease_that_nobody_knows_is_stale_and_not_the_job_unknown(backend: &dyn Backend) {
+    let scene = Scene::begin(backend).await;
+    scene.lease(job("a"), "ann").await;
+    scene.lease(job_in("b", "there"), "ann").await;
+    let strange = Reported { lease_id: "never granted".to_owned(), ..success("no job") };
+    assert_eq!(scene.report(strange.clone()).await, Verdict::StaleLease { job_epoch: 0 });
+    let named = Reported { namespace: Some("b".to_owned()), ..strange };
+    assert_eq!(scene.report(named).await, Verdict::StaleLease { job_epoch: 0 });
+    let foreign = Reported { namespace: Some("b".to_owned()), ..success("a") };
+    assert_eq!(scene.report(foreign).await, Verdict::StaleLease { job_epoch: 0 });
+    let unknown = Reported { job_id: "no job".to_owned(), ..success("a") };
+    assert_eq!(scene.report(unknown).await, Verdict::NotFound);
 }

@@ -3,13 +3,14 @@
 use tenure_jobs::{
     job::{NewJob, State},
     queue::Queued,
-    round::{AgentName, Grant, Recall, Round, Verdict},
+    round::{AgentName, Grant, Recall, Recalled, Round, Verdict},
     store::Patience,
 };
 use tenure_testkit::{eventually_true, millis, secs};
 
 use crate::scene::{
-    Backend, PATIENCE, Scene, grant, heartbeat, heartbeat_in, job, job_in, named, recall, success,
+    Backend, EVERYTHING, PATIENCE, Scene, all_that_ran_out, emptied, grant, heartbeat,
+    heartbeat_in, job, job_in, lease_of, named, recall, strays, success,
 };
 
 /// The job is queued again, under its second epoch, with nothing left of its lease.
@@ -58,8 +59,8 @@ pub async fn a_stray_lease_is_taken_back_and_no_other(backend: &dyn Backend) {
     let at = scene.submit([job("a"), job("b")]).await;
     scene.grant(grant("stray", "ann", &at[..1])).await;
     scene.grant(grant("known", "ann", &at[1..])).await;
-    let strays = vec!["stray".to_owned(), "never granted".to_owned()];
-    let written = scene.write(Round { strays, ..Round::default() }).await;
+    let reaping = strays(&["stray", "never granted"]);
+    let written = scene.write(Round { reaping, ..Round::default() }).await;
     assert_eq!(written.queued, [Queued { job_epoch: 2, ..Queued::of(&job("a"), at[0].0) }]);
     is_back(&scene, "default", "a").await;
     assert_eq!(scene.job("b").await.state, State::Leased);
@@ -152,11 +153,14 @@ pub async fn a_short_lease_runs_out_by_itself(backend: &dyn Backend) {
     let store = backend.another(Patience { job_lease: millis(30), ..PATIENCE });
     let grants = vec![grant("lease of a", "ann", &at)];
     store.write(&scene.term, &Round { grants, ..Round::default() }).await.unwrap();
-    eventually_true("it runs out", secs(10), async || store.has_run_out().await.unwrap()).await;
+    eventually_true("it runs out", secs(10), async || {
+        store.has_run_out(&scene.term, EVERYTHING).await.unwrap()
+    })
+    .await;
     assert_eq!(scene.report(success("a")).await, Verdict::StaleLease { job_epoch: 1 });
     assert_eq!(scene.reap().await.queued.len(), 1);
     is_back(&scene, "default", "a").await;
-    assert!(!store.has_run_out().await.unwrap());
+    assert!(!store.has_run_out(&scene.term, EVERYTHING).await.unwrap());
 }
 
 pub async fn a_job_with_two_reasons_to_come_back_moves_on_by_one_epoch(backend: &dyn Backend) {
@@ -169,7 +173,7 @@ pub async fn a_job_with_two_reasons_to_come_back_moves_on_by_one_epoch(backend: 
         .write(Round {
             recalls: vec![recall("a"), recall("a")],
             burials: vec![named("ann")],
-            reaps: true,
+            reaping: all_that_ran_out(),
             ..Round::default()
         })
         .await;
@@ -183,7 +187,47 @@ pub async fn a_result_comes_before_a_recall_of_its_round(backend: &dyn Backend) 
     let scene = Scene::begin(backend).await;
     scene.lease(job("a"), "ann").await;
     let (results, recalls) = (vec![success("a")], vec![recall("a")]);
-    let written = scene.write(Round { results, recalls, reaps: true, ..Round::default() }).await;
+    let reaping = all_that_ran_out();
+    let written = scene.write(Round { results, recalls, reaping, ..Round::default() }).await;
     assert_eq!((written.verdicts, written.queued), (vec![Verdict::Accepted], vec![]));
     assert_eq!(scene.job("a").await.state, State::Succeeded);
+}
+
+pub async fn a_recall_that_means_another_epoch_or_lease_takes_nothing(backend: &dyn Backend) {
+    let scene = Scene::begin(backend).await;
+    let (row, _) = scene.lease(job("a"), "ann").await;
+    scene.recall(recall("a")).await;
+    scene.grant(grant("second", "bob", &[(row, 2)])).await;
+    let before = scene.everything().await;
+    let old_epoch = Recall { job_epoch: Some(1), ..recall("a") };
+    assert_eq!(scene.recalled(old_epoch).await, Recalled::StaleJob { job_epoch: 2 });
+    let old_lease = Recall { lease_id: Some(lease_of("a")), ..recall("a") };
+    assert_eq!(scene.recalled(old_lease).await, Recalled::StaleLease { job_epoch: 2 });
+    assert_eq!(scene.recalled(recall("unknown")).await, Recalled::NotFound);
+    assert_eq!(scene.everything().await, before);
+    let meant = Recall { job_epoch: Some(2), lease_id: Some("second".to_owned()), ..recall("a") };
+    assert_eq!(scene.recalled(meant).await, Recalled::Back { job_epoch: 3 });
+    assert_eq!(scene.recalled(recall("a")).await, Recalled::NotLeased { job_epoch: 3 });
+}
+
+pub async fn no_more_is_taken_back_at_once_than_may_be(backend: &dyn Backend) {
+    let scene = Scene::begin(backend).await;
+    for id in 0..7 {
+        scene.lease(job(&format!("{id}")), "ann").await;
+    }
+    for id in 0..5 {
+        backend.set_left(&format!("{id}"), 0).await;
+    }
+    let mut rounds = Vec::new();
+    for _ in 0..3 {
+        let reaping = all_that_ran_out();
+        let written = scene.write(Round { reaping, most: 2, ..Round::default() }).await;
+        rounds.push((written.queued.len(), written.reaped.run_out));
+    }
+    assert_eq!(rounds, [(2, 2), (2, 2), (1, 1)]);
+    let reaping = emptied(&named("ann"));
+    let some = Round { reaping, most: 1, ..Round::default() };
+    assert_eq!(scene.write(some.clone()).await.reaped.emptied, 1);
+    assert_eq!(scene.write(some.clone()).await.reaped.emptied, 1);
+    assert_eq!(scene.write(some).await.reaped.emptied, 0);
 }

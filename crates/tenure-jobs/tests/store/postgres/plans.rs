@@ -3,13 +3,15 @@
 use std::fmt::Write;
 
 use tenure_jobs::{
-    round::{Round, Verdict},
-    store::{Store, Takeover},
+    round::{Reaping, Round, Verdict},
+    store::Store,
 };
 use tenure_testkit::{eventually, secs};
 
 use super::{OnPostgres, schema::statements, store};
-use crate::scene::{PATIENCE, Scene, grant, heartbeat, job, named, recall, success};
+use crate::scene::{
+    EVERYTHING, PATIENCE, Scene, emptied, grant, heartbeat, job, named, recall, success,
+};
 
 /// How many have ended; a tenth as many wait, and a hundredth is leased.
 const MANY: i64 = 20_000;
@@ -65,7 +67,6 @@ async fn every_statement_of_the_leader_finds_its_jobs_by_the_index_meant_for_it(
             ("write/record.sql", "tenure_job_leases_pkey"),
             ("write/record.sql", "tenure_job_results_pkey"),
             ("write/hear.sql", "tenure_jobs_leased"),
-            ("write/take_over.sql", "tenure_jobs_leased"),
             ("write/take_back/expired.sql", "tenure_jobs_leased"),
             ("write/take_back/agents.sql", "tenure_jobs_leased"),
         ] {
@@ -151,28 +152,26 @@ async fn a_leader_reads_no_table_of_jobs_from_end_to_end() {
 
     scene.next_term().await;
     let term = &scene.term;
-    let dead_agent = Some("agent 1".to_owned());
-    ours.take_over(term, &Takeover { leader_url: None, dead_agent }).await.unwrap();
+    ours.take_over(term, None).await.unwrap();
     let write = async |round: Round| ours.write(term, &round).await.unwrap();
     let jobs = (0..8).map(|at| job(&format!("{at}"))).collect();
     let queued = write(Round { jobs, ..Round::default() }).await.queued;
     let at: Vec<_> = queued.iter().map(|queued| (queued.row, queued.job_epoch)).collect();
     write(Round { grants: vec![grant("lease of 0", "ann", &at)], ..Round::default() }).await;
     let written = write(Round {
-        strays: Vec::new(),
         heartbeats: vec![heartbeat("ann"), heartbeat("bob")],
         results: vec![success("0")],
         recalls: vec![recall("1")],
         burials: vec![named("ann")],
-        reaps: true,
+        reaping: emptied(&named("agent 1")).map(|one| Reaping { run_out: Some(EVERYTHING), ..one }),
         jobs: vec![job("0")],
-        grants: vec![],
+        ..Round::default()
     })
     .await;
     assert_eq!(written.verdicts, [Verdict::Accepted]);
     assert_eq!(ours.queued(1, 0, 100).await.unwrap().len(), 100);
     assert!(ours.open_leases().await.unwrap() > 0);
-    assert!(!ours.has_run_out().await.unwrap());
+    assert!(!ours.has_run_out(term, EVERYTHING).await.unwrap());
     ours.job("default", "0").await.unwrap().unwrap();
 
     // A session that ends tells the server what it did.

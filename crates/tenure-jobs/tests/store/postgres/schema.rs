@@ -79,7 +79,7 @@ pub fn statements() -> BTreeMap<String, String> {
             statements.insert(name, statement);
         }
     }
-    assert_eq!(statements.len(), 11 + 10 + 4, "{:?}", statements.keys());
+    assert_eq!(statements.len(), 11 + 12 + 5, "{:?}", statements.keys());
     statements
 }
 

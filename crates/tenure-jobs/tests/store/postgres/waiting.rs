@@ -11,7 +11,7 @@ use tenure_testkit::{eventually_true, secs};
 use tokio_postgres::Client;
 
 use super::{OnPostgres, store};
-use crate::scene::{Backend, PATIENCE, Scene, heartbeat, job, success};
+use crate::scene::{Backend, PATIENCE, Scene, all_that_ran_out, heartbeat, job, success};
 
 /// The same lock as every change begins with.
 const BEGIN: &str = "BEGIN; SELECT scope FROM tenure_job_changes FOR UPDATE;";
@@ -75,7 +75,7 @@ async fn a_heartbeat_that_waited_until_the_lease_was_over_extends_nothing() {
         let round = Round { heartbeats: vec![heartbeat("ann")], ..Round::default() };
         write_while_the_lease_runs_out(&backend, &scene, round, changes).await;
         assert_eq!(scene.left("a").await, secs(0));
-        assert!(scene.store().has_run_out().await.unwrap());
+        assert!(scene.has_run_out().await);
         assert_eq!(scene.agent("ann").await.state, "alive");
     }
 }
@@ -85,7 +85,7 @@ async fn a_reaping_round_that_waited_takes_back_what_ran_out_meanwhile() {
     let backend = OnPostgres::start().await;
     let scene = Scene::begin(&backend).await;
     scene.lease(job("a"), "ann").await;
-    let round = Round { reaps: true, ..Round::default() };
+    let round = Round { reaping: all_that_ran_out(), ..Round::default() };
     let (written, _) = write_while_the_lease_runs_out(&backend, &scene, round, false).await;
     assert_eq!(written.queued.len(), 1);
 }
@@ -119,13 +119,13 @@ async fn events_are_numbered_in_the_order_of_commits() {
     let round = Round { jobs: vec![job("a")], ..Round::default() };
     let writing = tokio::spawn(async move { second.write(&term, &round).await });
     until_it_waits(&backend).await;
-    let seen = backend.store.span().await.unwrap();
-    assert_eq!(seen, Span { first: 1, last: 1 }, "neither is there yet");
+    let seen = backend.store.span(0).await.unwrap();
+    assert_eq!((seen.first, seen.last), (1, 1), "neither is there yet");
     assert_eq!(backend.store.events("default", 0, seen.last).await.unwrap().len(), 1);
 
     first.batch_execute("COMMIT").await.unwrap();
     writing.await.unwrap().unwrap();
-    let now = backend.store.span().await.unwrap();
+    let now = backend.store.span(0).await.unwrap();
     let rest = backend.store.events("default", seen.last, now.last).await.unwrap();
     let rest: Vec<_> = rest.iter().map(|event| (event.number, event.kind.as_str())).collect();
     assert_eq!(rest, [(2, "first"), (3, "job.updated")]);
@@ -145,5 +145,6 @@ async fn what_is_rolled_back_leaves_no_gap() {
     until_it_waits(&backend).await;
     first.batch_execute("ROLLBACK").await.unwrap();
     writing.await.unwrap().unwrap();
-    assert_eq!(backend.store.span().await.unwrap(), Span { first: 1, last: 2 });
+    let Span { first, last, .. } = backend.store.span(0).await.unwrap();
+    assert_eq!((first, last), (1, 2));
 }

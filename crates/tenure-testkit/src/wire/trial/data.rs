@@ -76,7 +76,7 @@ impl fmt::Display for Data {
 fn plain(column: &str, value: &Value, numbers: &BTreeSet<i64>, term: &Term) -> Value {
     let number = value.as_i64();
     match column {
-        "modified_xid" => Value::Null,
+        "modified_xid" | "history" => Value::Null,
         "row_number" => number.map(|number| numbers.range(..number).count()).into(),
         "leader_epoch" | "reserved_epoch" => {
             number.map(|number| number - term.epoch().get()).into()

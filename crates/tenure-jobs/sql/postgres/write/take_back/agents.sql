@@ -1,5 +1,6 @@
--- All that these agents have. $2 text[]: namespaces, or null for every one; $3 text[]: names; $4 text: why.
-    SELECT DISTINCT j.row_number, j.leased_by AS agent, $4::text AS reason
-    FROM unnest($2::text[], $3::text[]) AS n(namespace, name)
-         JOIN public.tenure_jobs AS j ON j.leased_by = n.name AND j.namespace = coalesce(n.namespace, j.namespace)
-    WHERE j.state = 'leased'
+-- What an agent has, so many at a time. $2 text: its namespace, or null for every one; $3 text: its name; $4 text: why;
+-- $5 bigint: how many.
+    SELECT j.row_number, j.leased_by AS agent, $4::text AS reason, false AS counts, false AS is_over
+    FROM public.tenure_jobs AS j
+    WHERE j.state = 'leased' AND j.leased_by = $3::text AND j.namespace = coalesce($2::text, j.namespace)
+    LIMIT $5::bigint
