@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::BytesMut;
-use reqwest::{Client, Response, header};
+use reqwest::{Client, Response, StatusCode, header};
 use serde::Deserialize;
 use tenure::{LeaderGate, LeaderToken, NotLeader};
 use tenure_http::key_for_header;
@@ -55,7 +55,7 @@ impl Gateway {
     ) -> Result<Outcome, NotLeader> {
         let contract = &reservation.contract;
         let url = format!("{}{}", contract.gateway_url, contract.gateway_type.path());
-        let key = format!("{}:{}", reservation.intent_id, reservation.number);
+        let key = key(&reservation.intent_id, reservation.key_number());
         let request = self
             .client
             .post(url)
@@ -66,13 +66,30 @@ impl Gateway {
         gate.ensure_epoch(token.epoch)?;
         Ok(match request.send().await {
             Ok(answer) => outcome(answer).await,
-            Err(error) => failed(None, format!("gateway call failed: {}", told(error))),
+            Err(error) => {
+                let was_sent = !error.is_connect() && !error.is_builder();
+                let error = format!("gateway call failed: {}", told(error));
+                Outcome::Failed { status: None, error, may_have_acted: was_sent }
+            }
         })
     }
 }
 
+/// What a gateway tells a repeat by.
+#[must_use]
+pub fn key(intent_id: &str, number: i32) -> String {
+    format!("{intent_id}:{number}")
+}
+
+/// It was heard, and what it did is not known.
 fn failed(status: Option<String>, error: String) -> Outcome {
-    Outcome::Failed { status, error }
+    Outcome::Failed { status, error, may_have_acted: true }
+}
+
+/// Whether a gateway that answers so has not acted: it did not like the request. One that gave up waiting for it, or a
+/// proxy that did, says nothing of the kind.
+fn did_not_look(status: StatusCode) -> bool {
+    status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT
 }
 
 /// Without the URL, which may hold a password, and with what caused it.
@@ -83,7 +100,8 @@ fn told(error: reqwest::Error) -> String {
 async fn outcome(answer: Response) -> Outcome {
     let status = answer.status();
     if !status.is_success() {
-        return failed(None, format!("gateway returned status {}", status.as_u16()));
+        let error = format!("gateway returned status {}", status.as_u16());
+        return Outcome::Failed { status: None, error, may_have_acted: !did_not_look(status) };
     }
     let body = match read(answer).await {
         Ok(body) => body,

@@ -117,6 +117,8 @@ pub struct IntentView {
 pub struct AttemptView {
     /// Counted from 1, without gaps.
     pub attempt_number: i32,
+    /// What the gateway could tell a repeat by.
+    pub idempotency_key: String,
     /// When it began, by the database's clock.
     #[schema(value_type = String, format = DateTime)]
     pub started_at: Timestamp,

@@ -26,7 +26,26 @@ pub enum Outcome {
         status: Option<String>,
         /// What went wrong.
         error: String,
+        /// Whether the gateway may have acted all the same: its answer was lost, or cannot be understood.
+        may_have_acted: bool,
     },
+}
+
+/// A gateway's word that it knows the key, or the reference: it says nothing of what came of that.
+const DUPLICATE: &str = "duplicate_reference";
+
+/// Which key the attempts that follow must carry, after a call under the key of attempt `sent`; `None` for one of their
+/// own. Once a call's outcome is unknown its key stays: a gateway that honours keys then acts once. Only a refusal under
+/// that key proves that nothing was done; a call that was never made, or that the gateway did not look at, proves nothing
+/// about one before it.
+#[must_use]
+pub fn held_key(sent: i32, was_unknown: bool, outcome: &Outcome) -> Option<i32> {
+    let is_unknown = match outcome {
+        Outcome::Accepted { .. } => false,
+        Outcome::Rejected { reason } => was_unknown && reason == DUPLICATE,
+        Outcome::Failed { may_have_acted, .. } => was_unknown || *may_have_acted,
+    };
+    is_unknown.then_some(sent)
 }
 
 /// What becomes of the intent.
@@ -131,7 +150,29 @@ mod tests {
     }
 
     fn failed() -> Outcome {
-        Outcome::Failed { status: None, error: "gateway returned status 500".to_owned() }
+        let error = "gateway returned status 500".to_owned();
+        Outcome::Failed { status: None, error, may_have_acted: true }
+    }
+
+    #[test]
+    fn a_key_is_held_from_a_lost_answer_until_a_refusal_under_it() {
+        let error = String::new();
+        let not_made = Outcome::Failed { status: None, error, may_have_acted: false };
+        for (was_unknown, outcome, is_held) in [
+            (false, accepted(), false),
+            (true, accepted(), false),
+            (false, rejected("provider_failure"), false),
+            (true, rejected("provider_failure"), false),
+            (false, rejected("duplicate_reference"), false),
+            (true, rejected("duplicate_reference"), true),
+            (false, not_made.clone(), false),
+            (true, not_made, true),
+            (false, failed(), true),
+            (true, failed(), true),
+        ] {
+            let held = held_key(3, was_unknown, &outcome);
+            assert_eq!(held, is_held.then_some(3), "{was_unknown}, {outcome:?}");
+        }
     }
 
     #[test]

@@ -130,6 +130,22 @@ pub struct Reservation {
     pub started_at: Timestamp,
     /// A leader that did not live to record it began it before.
     pub is_repeat: bool,
+    /// The attempt whose key is sent, because what came of its call is not known.
+    pub held_key: Option<i32>,
+}
+
+impl Reservation {
+    /// The number in the key that is sent.
+    #[must_use]
+    pub fn key_number(&self) -> i32 {
+        self.held_key.unwrap_or(self.number)
+    }
+
+    /// Whether a call under that key may have been made before.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.is_repeat || self.held_key.is_some()
+    }
 }
 
 /// What came of taking an intent.
@@ -171,6 +187,10 @@ pub struct Finished {
     pub outcome: Outcome,
     /// What follows.
     pub next: Next,
+    /// The number in the key that was sent.
+    pub key_number: i32,
+    /// The attempt whose key is sent from now on, until its outcome is known.
+    pub held_key: Option<i32>,
 }
 
 /// What an intent is after an attempt was recorded.

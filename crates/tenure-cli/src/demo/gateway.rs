@@ -2,22 +2,26 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use anyhow::Result;
 use axum::{
     Json, Router,
+    body::Body,
     extract::State,
     http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
     routing::post,
 };
-use serde_json::{Value, json};
+use futures_util::stream;
+use serde_json::json;
 use tenure::BootInstant;
 use tokio::{net::TcpListener, task::JoinHandle};
 
-/// One in so many attempts is turned away, so that there is something to try again.
-const TURNED_AWAY: u64 = 50;
+/// The answer to one in so many first calls is lost after the gateway has acted, so that there is something to repeat.
+const LOST: u64 = 50;
 
 /// What a gateway has seen.
 #[derive(Debug, Default)]
@@ -91,38 +95,38 @@ impl Gateway {
 }
 
 impl Seen {
-    /// Takes a call in; whether it took effect, now or before.
+    /// Takes a call in: it has its effect, now or before. Whether the answer arrives.
     fn call(&mut self, key: &str, epoch: i64) -> bool {
         self.first_acts.entry(epoch).or_insert_with(BootInstant::now);
         let calls = self.calls.entry(key.to_owned()).or_insert(0);
         *calls += 1;
-        let intent = key.rsplit_once(':').map_or(key, |(intent, _)| intent);
-        let is_taken = !is_turned_away(key);
-        if is_taken && *calls == 1 {
-            *self.effects.entry(intent.to_owned()).or_insert(0) += 1;
+        if *calls > 1 {
+            return true;
         }
-        is_taken
+        let intent = key.rsplit_once(':').map_or(key, |(intent, _)| intent);
+        *self.effects.entry(intent.to_owned()).or_insert(0) += 1;
+        !loses_its_answer(key)
     }
 }
 
-/// The same for every call of a key.
-fn is_turned_away(key: &str) -> bool {
+fn loses_its_answer(key: &str) -> bool {
     let sum = key.bytes().fold(17_u64, |sum, byte| sum.wrapping_mul(31) + u64::from(byte));
-    sum.is_multiple_of(TURNED_AWAY)
+    sum.is_multiple_of(LOST)
 }
 
-async fn answer(
-    State(seen): State<Arc<Mutex<Seen>>>,
-    headers: HeaderMap,
-) -> (StatusCode, Json<Value>) {
+async fn answer(State(seen): State<Arc<Mutex<Seen>>>, headers: HeaderMap) -> Response {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let epoch = text("tenure-epoch").and_then(|epoch| epoch.parse().ok());
     let (Some(key), Some(epoch)) = (text("idempotency-key"), epoch) else {
-        return (StatusCode::BAD_REQUEST, Json(json!({})));
+        return (StatusCode::BAD_REQUEST, Json(json!({}))).into_response();
     };
     match seen.lock().unwrap_or_else(PoisonError::into_inner).call(key, epoch) {
-        true => (StatusCode::OK, Json(json!({"status": "accepted"}))),
-        false => (StatusCode::SERVICE_UNAVAILABLE, Json(json!({}))),
+        true => Json(json!({"status": "accepted"})).into_response(),
+        // The connection breaks off before the answer is whole.
+        false => {
+            let broken = stream::once(async { Err::<&str, _>(io::Error::other("broken off")) });
+            Body::from_stream(broken).into_response()
+        }
     }
 }
 
@@ -130,10 +134,13 @@ async fn answer(
 mod tests {
     use super::*;
 
+    fn key(loses: bool) -> impl Iterator<Item = String> {
+        (1..).map(|n| format!("a:{n}")).filter(move |key| loses_its_answer(key) == loses)
+    }
+
     #[test]
     fn an_effect_counts_once_per_key_and_a_second_key_is_a_duplicate() {
-        let taken: Vec<_> =
-            (1..).map(|n| format!("a:{n}")).filter(|key| !is_turned_away(key)).take(2).collect();
+        let taken: Vec<_> = key(false).take(2).collect();
         let mut seen = Seen::default();
         assert!(seen.call(&taken[0], 1) && seen.call(&taken[0], 2));
         assert_eq!((seen.calls[&taken[0]], seen.effects["a"]), (2, 1));
@@ -143,10 +150,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_turned_away_has_no_effect() {
-        let key = (1..).map(|n| format!("a:{n}")).find(|key| is_turned_away(key)).unwrap();
+    fn an_answer_that_is_lost_has_its_effect_and_the_repeat_has_none() {
+        let key = key(true).next().unwrap();
         let mut seen = Seen::default();
-        assert!(!seen.call(&key, 1));
-        assert!(seen.effects.is_empty());
+        assert!(!seen.call(&key, 1) && seen.call(&key, 1));
+        assert_eq!(seen.effects["a"], 1);
     }
 }

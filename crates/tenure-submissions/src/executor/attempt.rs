@@ -60,7 +60,10 @@ pub(super) async fn attempt(
         finished_at,
         executor.pace.retry_after,
     );
+    let key_number = reservation.key_number();
     Attempted::Finished(Box::new(Finished {
+        held_key: policy::held_key(key_number, reservation.is_unknown(), &outcome),
+        key_number,
         row,
         number: reservation.number,
         started_at: reservation.started_at,

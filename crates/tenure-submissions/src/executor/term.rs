@@ -157,6 +157,8 @@ impl TermOfWork {
                 Some(report) = self.tasks.join_next() => {
                     let taken_in = report.map_err(|_| Lost).and_then(|report| self.take_in(report));
                     if taken_in.is_err() {
+                        // Others may lead as soon as what was begun is over; nobody begins anything meanwhile.
+                        self.tenure.give_up();
                         break;
                     }
                 }

@@ -159,6 +159,9 @@ pub(super) struct OutcomeColumns {
     pub(super) status: &'static str,
     pub(super) exhausted_reason: Option<&'static str>,
     pub(super) next_attempt_at: Option<Timestamp>,
+    /// Where it is not the attempt's own.
+    pub(super) key_number: Option<i32>,
+    pub(super) held_key: Option<i32>,
 }
 
 impl OutcomeColumns {
@@ -166,7 +169,7 @@ impl OutcomeColumns {
         let (outcome_status, outcome_reason, error) = match &finished.outcome {
             Outcome::Accepted { reason } => (Some("accepted"), reason.as_deref(), None),
             Outcome::Rejected { reason } => (Some("rejected"), Some(&**reason), None),
-            Outcome::Failed { status, error } => (status.as_deref(), None, Some(&**error)),
+            Outcome::Failed { status, error, .. } => (status.as_deref(), None, Some(&**error)),
         };
         let (status, exhausted_reason, next_attempt_at) = match &finished.next {
             Next::Accepted => (Status::Accepted, None, None),
@@ -181,6 +184,8 @@ impl OutcomeColumns {
             status: status.as_str(),
             exhausted_reason,
             next_attempt_at,
+            key_number: Some(finished.key_number).filter(|key| *key != finished.number),
+            held_key: finished.held_key.filter(|_| status == Status::Pending),
         }
     }
 }

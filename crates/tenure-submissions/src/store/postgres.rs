@@ -28,6 +28,7 @@ use super::{
     columns::{OutcomeColumns, exhausted_reason, text_of},
 };
 use crate::{
+    gateway::key,
     intent::AttemptView,
     schedule::{Change, Micros, Row},
 };
@@ -178,6 +179,7 @@ impl Store for PostgresStore {
         let read = |row: &Line| {
             Ok(AttemptView {
                 attempt_number: row.get("attempt_number"),
+                idempotency_key: key(intent_id, row.get("key_number")),
                 started_at: moment(row, "started_at")?,
                 finished_at: moment(row, "finished_at")?,
                 outcome_status: row.get("outcome_status"),
@@ -261,6 +263,7 @@ impl Store for PostgresStore {
                 number: row.get("reserved_attempt"),
                 started_at: moment(row, "started_at")?,
                 is_repeat: row.get("was_reserved"),
+                held_key: row.get("held_key"),
             })));
         }
         if taken.len() < rows.len() {
@@ -288,7 +291,9 @@ impl Store for PostgresStore {
         let statuses: Vec<_> = outcomes.iter().map(|done| done.status).collect();
         let exhausted: Vec<_> = outcomes.iter().map(|done| done.exhausted_reason).collect();
         let due: Vec<_> = outcomes.iter().map(|done| done.next_attempt_at.map(at)).collect();
-        let parameters: [&(dyn ToSql + Sync); 10] = [
+        let keys: Vec<_> = outcomes.iter().map(|done| done.key_number).collect();
+        let held: Vec<_> = outcomes.iter().map(|done| done.held_key).collect();
+        let parameters: [&(dyn ToSql + Sync); 12] = [
             &rows,
             &numbers,
             &started,
@@ -299,6 +304,8 @@ impl Store for PostgresStore {
             &statuses,
             &exhausted,
             &due,
+            &keys,
+            &held,
         ];
         let moved = self.fenced(term, RECORD, &parameters).await?;
         let read = |row: &Line| Ended { change: change(row), has_webhook: row.get("has_webhook") };

@@ -268,7 +268,7 @@ impl Store for SqliteStore {
             let mut rows = query.query(named_params! {":intent_id": id})?;
             let mut attempts = Vec::new();
             while let Some(row) = rows.next()? {
-                attempts.push(attempt(row)?);
+                attempts.push(attempt(row, &id)?);
             }
             Ok(attempts)
         });

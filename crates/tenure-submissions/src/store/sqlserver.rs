@@ -35,6 +35,7 @@ use super::{
     Submission, Submitted, WebhookDue, columns::text_of,
 };
 use crate::{
+    gateway::key,
     intent::AttemptView,
     schedule::{Micros, Row},
 };
@@ -226,6 +227,7 @@ impl Store for SqlServerStore {
             let text = |column| Ok::<_, StoreError>(row.get::<&str>(column)?.map(str::to_owned));
             Ok(AttemptView {
                 attempt_number: row.need("attempt_number")?,
+                idempotency_key: key(intent_id, row.need("key_number")?),
                 started_at: moment(row, "started_at")?,
                 finished_at: moment(row, "finished_at")?,
                 outcome_status: text("outcome_status")?,

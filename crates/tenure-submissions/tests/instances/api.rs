@@ -79,7 +79,10 @@ async fn an_intent_is_submitted_read_and_waited_for(scene: Scene) {
     assert_eq!((status, &history["intent"]), (StatusCode::OK, &ended));
     let attempt = history["attempts"][0].as_object().unwrap();
     let fields: Vec<_> = attempt.keys().map(String::as_str).collect();
-    assert_eq!(fields, ["attemptNumber", "finishedAt", "outcomeStatus", "startedAt"]);
+    assert_eq!(
+        fields,
+        ["attemptNumber", "finishedAt", "idempotencyKey", "outcomeStatus", "startedAt"]
+    );
     let call = scene.gateway.calls().remove(0);
     assert_eq!((call.key.as_str(), call.body.as_slice()), ("a b/%C3%A4:1", &b"{\"x\": 1}"[..]));
 }

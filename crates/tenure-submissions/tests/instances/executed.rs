@@ -1,6 +1,9 @@
 //! What becomes of intents: retries, rejections, and what a new leader repeats.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
 
 use serde_json::json;
 use tenure_submissions::{
@@ -13,6 +16,7 @@ use crate::scene::{Scene, leads, submit};
 
 on_every_database! {
     an_intent_is_tried_again_until_its_policy_ends_it,
+    a_key_is_sent_again_until_the_gateway_has_refused_it,
     nonsense_from_a_gateway_is_an_error_of_the_attempt,
     the_next_leader_repeats_what_a_dead_one_began_under_the_same_key,
     a_stop_awaits_the_calls_that_were_sent_and_records_them,
@@ -23,9 +27,10 @@ on_every_database! {
 async fn an_intent_is_tried_again_until_its_policy_ends_it(scene: Scene) {
     let instance = scene.instance();
     leads(&[&instance]).await;
-    scene.gateway.answers(|call| match call.key.ends_with(":3") {
-        true => (200, json!({"status": "accepted"})),
-        false => (503, json!({})),
+    let calls = AtomicUsize::new(0);
+    scene.gateway.answers(move |_| match calls.fetch_add(1, Ordering::Relaxed) {
+        2 => (200, json!({"status": "accepted"})),
+        _ => (503, json!({})),
     });
     let _ = submit(&instance, "third", "three").await;
     assert_eq!(scene.ends("third").await.status, Status::Accepted);
@@ -33,6 +38,8 @@ async fn an_intent_is_tried_again_until_its_policy_ends_it(scene: Scene) {
     let told: Vec<_> = attempts.iter().map(|attempt| attempt.error.as_deref()).collect();
     let error = Some("gateway returned status 503");
     assert_eq!(told, [error, error, None]);
+    let keys: Vec<_> = scene.gateway.calls().into_iter().map(|call| call.key).collect();
+    assert_eq!(keys, ["third:1", "third:1", "third:1"], "nobody knows what came of the first");
 
     scene.gateway.answers(|_| (200, json!({"status": "rejected", "reason": "provider_failure"})));
     let _ = submit(&instance, "never", "three").await;
@@ -139,10 +146,33 @@ async fn a_call_is_not_sent_when_the_term_ended_after_the_right_to_it_was_given(
         number: 1,
         started_at: now,
         is_repeat: false,
+        held_key: None,
     };
     let refused = gate.refused_total();
     let caller = tenure_submissions::gateway::Gateway::new(secs(1)).unwrap();
     assert!(caller.submit(&gate, token, &reservation).await.is_err());
     assert!(scene.gateway.calls().is_empty(), "it was sent all the same");
     assert_eq!(gate.refused_total(), refused + 1);
+}
+
+/// A gateway that honours keys acts once, whatever becomes of its answers.
+async fn a_key_is_sent_again_until_the_gateway_has_refused_it(scene: Scene) {
+    let instance = scene.instance();
+    leads(&[&instance]).await;
+    let answers = [
+        (400, json!({})),
+        (500, json!({})),
+        (404, json!({})),
+        (200, json!({"status": "rejected", "reason": "duplicate_reference"})),
+        (200, json!({"status": "rejected", "reason": "provider_failure"})),
+        (200, json!({"status": "accepted"})),
+    ];
+    let calls = AtomicUsize::new(0);
+    scene.gateway.answers(move |_| answers[calls.fetch_add(1, Ordering::Relaxed)].clone());
+    let _ = submit(&instance, "a", "minute").await;
+    assert_eq!(scene.ends("a").await.status, Status::Accepted);
+    let sent: Vec<_> = scene.gateway.calls().into_iter().map(|call| call.key).collect();
+    assert_eq!(sent, ["a:1", "a:2", "a:2", "a:2", "a:2", "a:6"]);
+    let shown = scene.attempts("a").await.into_iter().map(|attempt| attempt.idempotency_key);
+    assert_eq!(shown.collect::<Vec<_>>(), sent);
 }

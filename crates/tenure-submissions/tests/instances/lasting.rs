@@ -159,9 +159,10 @@ async fn clock_off_by(seconds: i64) {
     let postgres = Postgres::with_settable_clock().await.unwrap();
     postgres.step_clock(seconds).unwrap();
     let scene = Scene::on_server(postgres).await;
-    scene.gateway.answers(|call| match call.key.ends_with(":2") {
-        true => (200, json!({"status": "accepted"})),
-        false => (503, json!({})),
+    let called = std::sync::Mutex::new(std::collections::HashSet::new());
+    scene.gateway.answers(move |call| match called.lock().unwrap().insert(call.key.clone()) {
+        true => (503, json!({})),
+        false => (200, json!({"status": "accepted"})),
     });
     let instance = scene.instance();
     leads(&[&instance]).await;

@@ -1,6 +1,10 @@
 //! The tests that seed 000 says must exist, by those names.
 
-use std::{collections::HashSet, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet,
+    sync::{Arc, atomic::Ordering},
+    time::Duration,
+};
 
 use tenure::{BootInstant, Role};
 use tenure_submissions::{instance::Behaviour, intent::Status};
@@ -17,6 +21,7 @@ on_every_database! {
     failover_after_expiry,
     no_execution_without_leadership,
     leader_stops_executing_immediately_on_lease_loss,
+    leader_is_lost_at_once_when_a_read_fails_and_what_was_begun_is_recorded,
     leader_picks_up_follower_submitted_intents_via_schedule_refresh,
 }
 
@@ -145,4 +150,30 @@ async fn leader_picks_up_follower_submitted_intents_via_schedule_refresh(scene: 
     .await;
     assert!(calls.iter().all(|call| call.epoch == epoch.get()));
     assert!(!follower.election().gate().is_leader());
+}
+
+/// Seed 000: an error of the database deposes. The gate does not wait for the gateway.
+async fn leader_is_lost_at_once_when_a_read_fails_and_what_was_begun_is_recorded(scene: Scene) {
+    let failing = Arc::new(Tampered::with(scene.store()));
+    let patient = Behaviour {
+        refresh_interval: Duration::from_millis(50),
+        gateway_timeout: Duration::from_millis(900),
+        record_within: Duration::from_millis(200),
+        ..Behaviour::default()
+    };
+    let instance = scene.instance_on(failing.clone(), patient);
+    let (_, first) = leads(&[&instance]).await;
+    scene.gateway.wait().await;
+    let _ = submit(&instance, "a", "once").await;
+    eventually_true("the call was sent", secs(10), async || scene.gateway.calls().len() == 1).await;
+    failing.fails.store(true, Ordering::SeqCst);
+    eventually_true("it leads no more", secs(10), async || !instance.election().gate().is_leader())
+        .await;
+    assert!(scene.attempts("a").await.is_empty(), "the gateway has not answered yet");
+    failing.fails.store(false, Ordering::SeqCst);
+    scene.gateway.go_on();
+    assert_eq!(scene.ends("a").await.status, Status::Accepted);
+    assert_eq!(scene.gateway.calls().len(), 1, "the call that was sent was recorded");
+    let (_, second) = leads(&[&instance]).await;
+    assert!(second > first);
 }

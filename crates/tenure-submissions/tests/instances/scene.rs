@@ -298,6 +298,8 @@ impl Scene {
             finished_at: reservation.started_at,
             outcome: Outcome::Accepted { reason: None },
             next: Next::Accepted,
+            key_number: reservation.key_number(),
+            held_key: None,
         };
         assert_eq!(self.looking().record(term, &[finished]).await.unwrap().len(), 1);
     }

@@ -1,8 +1,8 @@
-//! A store that hears nothing, waits, hides something, or counts: real otherwise.
+//! A store that hears nothing, waits, fails, hides something, or counts: real otherwise.
 
 use std::sync::{
     Arc, Mutex,
-    atomic::{AtomicUsize, Ordering},
+    atomic::{AtomicBool, AtomicUsize, Ordering},
 };
 
 use async_trait::async_trait;
@@ -31,6 +31,8 @@ pub struct Tampered {
     /// How often intents were taken and webhooks noted, and how many of these may be answered.
     pub takes: AtomicUsize,
     pub answers: Semaphore,
+    /// Whether refreshes fail.
+    pub fails: AtomicBool,
 }
 
 impl Tampered {
@@ -45,6 +47,7 @@ impl Tampered {
             refreshes: AtomicUsize::new(0),
             takes: AtomicUsize::new(0),
             answers: free(),
+            fails: AtomicBool::new(false),
         }
     }
 
@@ -85,6 +88,9 @@ impl Store for Tampered {
     }
 
     async fn refresh(&self, since: &Position) -> Result<Refreshed, StoreError> {
+        if self.fails.load(Ordering::SeqCst) {
+            return Err(StoreError::Database(tenure_database::DatabaseError::ThreadEnded));
+        }
         let mut read = self.store.refresh(since).await?;
         let hidden = self.hidden.lock().unwrap();
         read.changes.retain(|change| !hidden.contains(&change.row));

@@ -16,6 +16,8 @@ macro_rules! every_law {
             equal_moments_across_a_page_boundary_are_not_skipped,
             attempts_are_numbered_without_gaps_and_appended,
             a_reservation_is_repeated_under_its_number_and_seen_by_nobody,
+            a_key_is_held_until_its_outcome_is_known_and_shown_with_each_attempt,
+            no_attempt_has_finished_after_it_was_recorded,
             a_stale_term_writes_nothing,
             what_has_moved_on_is_left_out,
             what_is_not_due_by_the_databases_clock_is_not_taken,
@@ -61,7 +63,7 @@ use tenure_submissions::{
     contract::{Contract, Policy, Webhook},
     intent::{ExhaustedReason, Status},
     policy::{Next, Outcome},
-    store::{OneShot, Reservation, Reserve, StoreError, Submitted},
+    store::{Finished, OneShot, Reservation, Reserve, StoreError, Submitted},
 };
 
 use crate::scene::{
@@ -236,6 +238,55 @@ pub async fn a_reservation_is_repeated_under_its_number_and_seen_by_nobody(backe
     assert_eq!((again.number, again.is_repeat), (reservation.number, true));
 }
 
+pub async fn a_key_is_held_until_its_outcome_is_known_and_shown_with_each_attempt(
+    backend: &dyn Backend,
+) {
+    let term = backend.term().await;
+    let stored = submit(backend, submission("a", "1")).await;
+    let at = Timestamp::UNIX_EPOCH;
+    let rejected = |reason: &str| Outcome::Rejected { reason: reason.to_owned() };
+    let not_made = Outcome::Failed { status: None, error: String::new(), may_have_acted: false };
+    let lost = Outcome::Failed { status: None, error: String::new(), may_have_acted: true };
+    for (sent, outcome) in [
+        (1, not_made.clone()),
+        (2, lost),
+        (2, not_made),
+        (2, rejected("duplicate_reference")),
+        (2, rejected("provider_failure")),
+        (6, rejected("provider_failure")),
+    ] {
+        let reservation = reserve(backend, &term, stored.row).await;
+        assert_eq!(reservation.key_number(), sent, "attempt {}", reservation.number);
+        let retry = finished(&reservation, outcome, Next::Retry { at });
+        assert_eq!(backend.store().record(&term, &[retry]).await.unwrap().len(), 1);
+    }
+    // Whoever leads next goes on with it.
+    let reservation = reserve(backend, &term, stored.row).await;
+    let retry = failed(&reservation, at);
+    assert_eq!(backend.store().record(&term, &[retry]).await.unwrap().len(), 1);
+    let next = backend.term().await;
+    let last = reserve(backend, &next, stored.row).await;
+    assert_eq!((last.number, last.key_number()), (8, 7));
+    assert_eq!(backend.store().record(&next, &[accepted(&last)]).await.unwrap().len(), 1);
+    let attempts = backend.store().attempts("a").await.unwrap();
+    let keys: Vec<_> = attempts.iter().map(|attempt| attempt.idempotency_key.as_str()).collect();
+    assert_eq!(keys, ["a:1", "a:2", "a:2", "a:2", "a:2", "a:6", "a:7", "a:7"]);
+}
+
+/// Whoever makes the call reckons the moment from what the database said before, and may be ahead of it.
+pub async fn no_attempt_has_finished_after_it_was_recorded(backend: &dyn Backend) {
+    let term = backend.term().await;
+    let stored = submit(backend, submission("a", "1")).await;
+    let reservation = reserve(backend, &term, stored.row).await;
+    let ahead = reservation.started_at + jiff::SignedDuration::from_secs(60);
+    let done = Finished { finished_at: ahead, ..accepted(&reservation) };
+    assert_eq!(backend.store().record(&term, &[done]).await.unwrap().len(), 1);
+    let attempt = backend.store().attempts("a").await.unwrap().remove(0);
+    let completed_at = backend.store().find(&["a"]).await.unwrap().remove(0).view.completed_at;
+    assert!(attempt.started_at <= attempt.finished_at);
+    assert!(attempt.finished_at <= completed_at.unwrap(), "{attempt:?}, {completed_at:?}");
+}
+
 pub async fn a_stale_term_writes_nothing(backend: &dyn Backend) {
     let stale = backend.term().await;
     let stored = submit(backend, submission("a", "1")).await;
@@ -378,7 +429,8 @@ pub async fn a_text_that_is_too_long_is_cut(backend: &dyn Backend) {
     let term = backend.term().await;
     let stored = submit(backend, submission("a", "1")).await;
     let reservation = reserve(backend, &term, stored.row).await;
-    let outcome = Outcome::Failed { status: None, error: "ä\0".repeat(100_000) };
+    let outcome =
+        Outcome::Failed { status: None, error: "ä\0".repeat(100_000), may_have_acted: true };
     let done = finished(&reservation, outcome, Next::Exhausted(ExhaustedReason::OneShot));
     assert_eq!(backend.store().record(&term, &[done]).await.unwrap().len(), 1);
     let error = backend.store().attempts("a").await.unwrap().remove(0).error.unwrap();

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use tenure::Term;
 use tenure_submissions::{
     contract::{Contract, GatewayType, Policy},
-    policy::{Next, Outcome},
+    policy::{Next, Outcome, held_key},
     schedule::Row,
     store::{Finished, OneShot, Reservation, Reserve, Store, Stored, Submission, Submitted},
 };
@@ -100,6 +100,8 @@ pub fn finished(reservation: &Reservation, outcome: Outcome, next: Next) -> Fini
         number: reservation.number,
         started_at: reservation.started_at,
         finished_at: reservation.started_at,
+        key_number: reservation.key_number(),
+        held_key: held_key(reservation.key_number(), reservation.is_unknown(), &outcome),
         outcome,
         next,
     }
@@ -111,5 +113,6 @@ pub fn accepted(reservation: &Reservation) -> Finished {
 
 pub fn failed(reservation: &Reservation, at: Timestamp) -> Finished {
     let error = "gateway returned status 500".to_owned();
-    finished(reservation, Outcome::Failed { status: None, error }, Next::Retry { at })
+    let outcome = Outcome::Failed { status: None, error, may_have_acted: true };
+    finished(reservation, outcome, Next::Retry { at })
 }

@@ -251,7 +251,7 @@ impl Delegate {
     fn tell(&self, event: &Event, accounts: &mpsc::UnboundedSender<Account>) {
         let account = match *event {
             Event::Prepared { epoch } => Account::Prepared { epoch },
-            Event::Stalled { epoch } => Account::Failed { epoch },
+            Event::Stalled { epoch } | Event::GivenUp { epoch } => Account::Failed { epoch },
             Event::Stopped { epoch } => Account::Stopped { epoch },
             _ => return,
         };

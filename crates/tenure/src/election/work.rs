@@ -58,9 +58,17 @@ pub struct Tenure {
     /// The connection that the lock lives on, where it lives on one. It is closed with the last clone.
     pub hold: Option<Hold>,
     progress: Progress,
+    events: mpsc::UnboundedSender<Event>,
 }
 
 impl Tenure {
+    /// Gives the term up before the work has ended: the gate shuts now, and whatever was begun may be finished and
+    /// written until [`Work::lead`] returns.
+    pub fn give_up(&self) {
+        // The election may have ended meanwhile.
+        let _ = self.events.send(Event::GivenUp { epoch: self.term.epoch() });
+    }
+
     /// Says that the work is alive. Matters only where the election has a stall timeout.
     pub fn made_progress(&self) {
         self.progress.made();
@@ -124,7 +132,8 @@ impl Workers {
     pub(super) fn prepare(&mut self, term: Term, hold: Option<Hold>) {
         let until = watch::Sender::new(BootInstant::default());
         let (stop, progress) = (CancellationToken::new(), Progress::default());
-        let tenure = Tenure { term, stop: stop.clone(), until: until.subscribe(), hold, progress };
+        let (until_then, events) = (until.subscribe(), self.events.clone());
+        let tenure = Tenure { term, stop: stop.clone(), until: until_then, hold, progress, events };
         let lead = CancellationToken::new();
         let term_of_work = TermOfWork {
             work: Arc::clone(&self.work),

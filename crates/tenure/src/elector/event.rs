@@ -128,6 +128,11 @@ pub enum Event {
         /// The term.
         epoch: Epoch,
     },
+    /// The work cannot go on. It may still have to finish what it has begun, and nobody may begin anything.
+    GivenUp {
+        /// The term.
+        epoch: Epoch,
+    },
     /// Somebody asked this node to hand over and stay out.
     DrainAsked,
     /// The node may contend again.

@@ -35,6 +35,7 @@ impl Step<'_> {
             Event::SessionEnded { epoch } => self.end_if(epoch, EndReason::SessionEnded),
             Event::ServerChanged { epoch } => self.end_if(epoch, EndReason::ServerChanged),
             Event::Stalled { epoch } => self.end_if(epoch, EndReason::Stalled),
+            Event::GivenUp { epoch } => self.end_if(epoch, EndReason::WorkEnded),
             Event::ClockJumped => self.clock_jumped(),
             Event::Prepared { epoch } => self.prepared(epoch),
             Event::Stopped { epoch } => self.stopped(epoch),

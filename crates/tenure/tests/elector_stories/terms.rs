@@ -199,6 +199,18 @@ fn a_drain_lets_running_work_finish_releases_and_stays_out() {
 }
 
 #[test]
+fn work_that_gives_up_shuts_the_gate_at_once_and_keeps_the_lock_until_it_has_ended() {
+    let mut node = node();
+    node.leads();
+    assert_eq!(node.hears(Event::GivenUp { epoch: Epoch::new(7) }), [], "another term's");
+    let given_up = node.hears(Event::GivenUp { epoch: FIRST });
+    let shut = Command::CloseGate { epoch: FIRST, reason: EndReason::WorkEnded };
+    assert_eq!(given_up, [shut, Command::StopWork { epoch: FIRST }]);
+    let stopped = node.hears(Event::Stopped { epoch: FIRST });
+    assert_eq!(release(&stopped).map(|(_, epoch)| epoch), Some(FIRST));
+}
+
+#[test]
 fn a_drain_that_is_asked_for_twice_keeps_the_grace_of_the_first() {
     let mut node = node();
     node.leads();

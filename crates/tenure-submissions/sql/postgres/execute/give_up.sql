@@ -31,10 +31,10 @@ WITH picked AS MATERIALIZED (
       AND (i.created_at + i.max_acceptance_seconds * interval '1 second' <= clock.now
            OR (i.policy = 'one_shot' AND i.reserved_epoch <> $2 AND NOT $3))
     RETURNING i.row_number, i.version, i.intent_id, i.webhook_url, i.exhausted_reason, i.created_at,
-              i.completed_at, picked.reserved_attempt, picked.reserved_at
+              i.completed_at, i.held_key, picked.reserved_attempt, picked.reserved_at
 ), appended AS (
-    INSERT INTO public.submission_attempts (intent_id, attempt_number, started_at, finished_at, error)
-    SELECT intent_id, reserved_attempt, reserved_at, completed_at, 'outcome unknown'
+    INSERT INTO public.submission_attempts (intent_id, attempt_number, started_at, finished_at, error, key_number)
+    SELECT intent_id, reserved_attempt, reserved_at, completed_at, 'outcome unknown', held_key
     FROM ended
     WHERE reserved_attempt IS NOT NULL
 ), told AS MATERIALIZED (

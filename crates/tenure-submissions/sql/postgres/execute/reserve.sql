@@ -29,5 +29,5 @@ WHERE i.row_number = picked.row_number
   AND ($3 OR i.policy <> 'one_shot' OR i.reserved_epoch IS NULL OR i.reserved_epoch = $2)
 RETURNING i.row_number, i.version, i.intent_id, i.submission_target, i.payload, i.gateway_type,
           i.gateway_url, i.policy, i.max_acceptance_seconds, i.max_attempts, i.terminal_outcomes,
-          i.webhook_url, i.reserved_attempt, i.created_at, i.next_attempt_at, clock.now AS started_at,
+          i.webhook_url, i.reserved_attempt, i.held_key, i.created_at, i.next_attempt_at, clock.now AS started_at,
           picked.was_reserved

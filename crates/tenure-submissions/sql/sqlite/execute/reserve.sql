@@ -10,4 +10,5 @@ SET reserved_attempt = attempt_count + 1,
     modified_number = :number
 WHERE row_number = :row_number
 RETURNING version, intent_id, payload, gateway_type, gateway_url, policy, max_acceptance_seconds,
-          max_attempts, terminal_outcomes, created_at, next_attempt_at, reserved_attempt, reserved_at
+          max_attempts, terminal_outcomes, created_at, next_attempt_at, reserved_attempt, held_key,
+          reserved_at

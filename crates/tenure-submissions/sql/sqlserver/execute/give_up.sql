@@ -19,8 +19,8 @@ JOIN dbo.submission_intents AS i WITH (FORCESEEK) ON i.row_number = p.row_number
 WHERE i.status = 'pending'
   AND (DATEDIFF_BIG(MICROSECOND, i.created_at, @now) / 1000000 >= i.max_acceptance_seconds
        OR (i.policy = 'one_shot' AND i.reserved_epoch <> @P3 AND @P5 = 0));
-INSERT INTO dbo.submission_attempts (intent_id, attempt_number, started_at, finished_at, error)
-SELECT i.intent_id, i.reserved_attempt, i.reserved_at, @now, N'outcome unknown'
+INSERT INTO dbo.submission_attempts (intent_id, attempt_number, started_at, finished_at, error, key_number)
+SELECT i.intent_id, i.reserved_attempt, i.reserved_at, @now, N'outcome unknown', i.held_key
 FROM @ended AS e
 JOIN dbo.submission_intents AS i WITH (FORCESEEK) ON i.row_number = e.row_number
 WHERE i.reserved_attempt IS NOT NULL;

@@ -13,13 +13,15 @@ DECLARE @input TABLE (
     error            nvarchar(4000),
     status           varchar(16)  NOT NULL,
     exhausted_reason varchar(32),
-    next_attempt_at  datetime2(7)
+    next_attempt_at  datetime2(7),
+    key_number       int,
+    held_key         int
 );
 DECLARE @moved TABLE (row_number bigint NOT NULL PRIMARY KEY);
 INSERT INTO @input (row_number, attempt_number, started_at, finished_at, outcome_status, outcome_reason, error,
-                    status, exhausted_reason, next_attempt_at)
+                    status, exhausted_reason, next_attempt_at, key_number, held_key)
 SELECT row_number, attempt_number, started_at, finished_at, outcome_status, outcome_reason, error, status,
-       exhausted_reason, next_attempt_at
+       exhausted_reason, next_attempt_at, key_number, held_key
 FROM OPENJSON(@P4) WITH (
     row_number       bigint         '$.row_number',
     attempt_number   int            '$.attempt_number',
@@ -30,7 +32,9 @@ FROM OPENJSON(@P4) WITH (
     error            nvarchar(4000) '$.error',
     status           varchar(16)    '$.status',
     exhausted_reason varchar(32)    '$.exhausted_reason',
-    next_attempt_at  datetime2(7)   '$.next_attempt_at');
+    next_attempt_at  datetime2(7)   '$.next_attempt_at',
+    key_number       int            '$.key_number',
+    held_key         int            '$.held_key');
 INSERT INTO @moved (row_number)
 SELECT i.row_number
 FROM @input AS n
@@ -46,6 +50,7 @@ SET status = n.status,
     reserved_attempt = NULL,
     reserved_at = NULL,
     reserved_epoch = NULL,
+    held_key = n.held_key,
     final_outcome_status = CASE WHEN n.status <> 'pending' THEN n.outcome_status END,
     final_outcome_reason = CASE WHEN n.status <> 'pending' THEN n.outcome_reason END,
     exhausted_reason = n.exhausted_reason,
@@ -59,9 +64,11 @@ FROM dbo.submission_intents AS i WITH (FORCESEEK)
 JOIN @moved AS m ON m.row_number = i.row_number
 JOIN @input AS n ON n.row_number = i.row_number;
 INSERT INTO dbo.submission_attempts (
-    intent_id, attempt_number, started_at, finished_at, outcome_status, outcome_reason, error
+    intent_id, attempt_number, started_at, finished_at, outcome_status, outcome_reason, error, key_number
 )
-SELECT i.intent_id, n.attempt_number, n.started_at, n.finished_at, n.outcome_status, n.outcome_reason, n.error
+-- No attempt has finished after it was recorded.
+SELECT i.intent_id, n.attempt_number, n.started_at, CASE WHEN n.finished_at > @now THEN @now ELSE n.finished_at END,
+       n.outcome_status, n.outcome_reason, n.error, n.key_number
 FROM @moved AS m
 JOIN @input AS n ON n.row_number = m.row_number
 JOIN dbo.submission_intents AS i WITH (FORCESEEK) ON i.row_number = m.row_number;

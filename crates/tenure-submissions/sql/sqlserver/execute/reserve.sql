@@ -34,7 +34,7 @@ JOIN @taken AS t ON t.row_number = i.row_number;
 COMMIT TRANSACTION;
 SELECT i.row_number, i.version, i.intent_id, i.submission_target, i.payload, i.gateway_type,
        i.gateway_url, i.policy, i.max_acceptance_seconds, i.max_attempts, i.terminal_outcomes,
-       i.webhook_url, i.reserved_attempt,
+       i.webhook_url, i.reserved_attempt, i.held_key,
        DATEDIFF_BIG(MICROSECOND, '1970-01-01', i.created_at) AS created_at,
        DATEDIFF_BIG(MICROSECOND, '1970-01-01', i.next_attempt_at) AS next_attempt_at,
        DATEDIFF_BIG(MICROSECOND, '1970-01-01', @now) AS started_at, t.was_reserved

@@ -4,6 +4,7 @@ use rusqlite::Row as Line;
 
 use crate::{
     contract::{Contract, Webhook},
+    gateway::key,
     intent::AttemptView,
     schedule::Change,
     store::{
@@ -35,9 +36,10 @@ pub(super) fn intent(row: &Line<'_>) -> Result<IntentColumns, rusqlite::Error> {
     })
 }
 
-pub(super) fn attempt(row: &Line<'_>) -> Result<AttemptView, StoreError> {
+pub(super) fn attempt(row: &Line<'_>, intent_id: &str) -> Result<AttemptView, StoreError> {
     Ok(AttemptView {
         attempt_number: row.get("attempt_number")?,
+        idempotency_key: key(intent_id, row.get("key_number")?),
         started_at: timestamp(row.get("started_at")?)?,
         finished_at: timestamp(row.get("finished_at")?)?,
         outcome_status: row.get("outcome_status")?,

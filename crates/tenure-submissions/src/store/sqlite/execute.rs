@@ -96,6 +96,7 @@ fn take(
         number: line.get("reserved_attempt")?,
         started_at: timestamp(line.get("reserved_at")?)?,
         is_repeat,
+        held_key: line.get("held_key")?,
     })
 }
 
@@ -141,6 +142,7 @@ pub(super) fn record(
         ":outcome_reason": outcome.outcome_reason,
         ":exhausted_reason": outcome.exhausted_reason,
         ":next_attempt_at": outcome.next_attempt_at.map(Timestamp::as_microsecond),
+        ":held_key": outcome.held_key,
         ":now": writing.now,
         ":number": writing.number,
     };
@@ -166,6 +168,8 @@ pub(super) fn record(
         ":outcome_status": outcome.outcome_status,
         ":outcome_reason": outcome.outcome_reason,
         ":error": outcome.error,
+        ":key_number": outcome.key_number,
+        ":now": writing.now,
     })?;
     Ok(Some(ended))
 }

@@ -76,6 +76,7 @@ pub(super) fn reservation(row: &Line) -> Result<Reservation, StoreError> {
         number: row.need("reserved_attempt")?,
         started_at: moment(row, "started_at")?,
         is_repeat: row.need("was_reserved")?,
+        held_key: row.get("held_key")?,
     })
 }
 
@@ -118,6 +119,8 @@ pub(super) struct OutcomeLine {
     status: &'static str,
     exhausted_reason: Option<&'static str>,
     next_attempt_at: Option<String>,
+    key_number: Option<i32>,
+    held_key: Option<i32>,
 }
 
 impl OutcomeLine {
@@ -134,6 +137,8 @@ impl OutcomeLine {
             status: outcome.status,
             exhausted_reason: outcome.exhausted_reason,
             next_attempt_at: outcome.next_attempt_at.map(written),
+            key_number: outcome.key_number,
+            held_key: outcome.held_key,
         }
     }
 }
