@@ -127,7 +127,7 @@ fn single(url: &str, registry: &Path) -> Result<Router> {
     let counted = &mut MetricsRegistry::default();
     let registry = Registry::read(registry)?;
     let instance = Instance::start(builder, registry, store, behaviour, counted)?;
-    let routes = http::routes(&instance, None);
+    let routes = http::routes(&instance, http::Guard::Anybody);
     // It lives as long as the process.
     std::mem::forget(instance);
     Ok(routes)

@@ -1,6 +1,6 @@
 //! `tenure controller`: serves jobs on every node, and changes them on the one that leads.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use anyhow::{Result, bail};
 use prometheus_client::registry::Registry;
@@ -92,7 +92,7 @@ impl Controller {
         let server = Http { token: None, ..self.http }.bind().await?.with_limits(limits);
         let access = self.access.meaning(&server)?;
         database::prepare(&self.db, &[ENGINE, JOBS]).await?;
-        let url = self.url.unwrap_or_else(|| format!("http://{}", server.address()));
+        let url = self.url.unwrap_or_else(|| url_of(server.address()));
         let holder = self.node_id.unwrap_or_else(HolderId::fresh);
         let store = store(&self.db, &self.timing, self.patience)?;
         let (mut registry, metrics) = (Registry::default(), Metrics::default());
@@ -116,10 +116,7 @@ impl Controller {
         };
         let election = contest.handle();
         let controller = prepared.behind(&election);
-        let facts = vec![
-            ("Database".to_owned(), self.db.to_string()),
-            ("Lock".to_owned(), self.lock.name().to_owned()),
-        ];
+        let facts = vec![("Lock".to_owned(), self.lock.name().to_owned())];
         let mut node = controller.node(&election, registry);
         node.facts = facts;
         let stand = node.stand();
@@ -213,4 +210,34 @@ async fn finish(mut contest: Contest, controller: &Served, shown: Shown) -> Resu
     controller.stop();
     shown.stop().await;
     ended
+}
+
+/// Where others reach a server that was not told its name. Nobody reaches the address of every interface, so then it is
+/// the name of the machine.
+pub(crate) fn url_of(address: SocketAddr) -> String {
+    match address.ip().to_canonical().is_unspecified() {
+        true => {
+            let machine = rustix::system::uname();
+            format!("http://{}:{}", machine.nodename().to_string_lossy(), address.port())
+        }
+        false => format!("http://{address}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_sent_to_the_address_of_every_interface() {
+        assert_eq!(url_of("127.0.0.1:80".parse().unwrap()), "http://127.0.0.1:80");
+        assert_eq!(url_of("[::1]:80".parse().unwrap()), "http://[::1]:80");
+        for everywhere in ["0.0.0.0:8080", "[::]:8080", "[::ffff:0.0.0.0]:8080"] {
+            let url = url_of(everywhere.parse().unwrap());
+            assert!(
+                url.ends_with(":8080") && !url.contains("0.0.0.0") && !url.contains('['),
+                "{url}"
+            );
+        }
+    }
 }

@@ -1,6 +1,8 @@
 //! `tenure node`: a controller and an agent under one supervisor.
 
-use std::{collections::BTreeMap, ffi::OsString, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap, ffi::OsString, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration,
+};
 
 use anyhow::{Context, Result};
 use prometheus_client::registry::Registry;
@@ -15,6 +17,7 @@ use crate::{
     arguments::controller::TypedJobs,
     components::{ENGINE, JOBS},
     contend::{Contender, LockChoice},
+    controller::url_of,
     database,
     run::KEEPER,
     shown::{Http, Shown},
@@ -111,7 +114,6 @@ impl Node {
             facts: vec![
                 ("Controller".to_owned(), self.url()),
                 ("Lock".to_owned(), self.lock.name().to_owned()),
-                ("Database".to_owned(), self.db.to_string()),
             ],
             url: Some(self.url()),
             told: Some(follow_leaders(store, election, news)),
@@ -124,7 +126,11 @@ impl Node {
 
     /// Where clients and agents reach this node: its controller.
     fn url(&self) -> String {
-        let usual = || format!("http://{}", self.controller.address);
+        let address = &self.controller.address;
+        let usual = || match address.host().parse() {
+            Ok(ip) => url_of(SocketAddr::new(ip, address.port())),
+            Err(_) => format!("http://{address}"),
+        };
         self.controller.url.clone().unwrap_or_else(usual)
     }
 

@@ -89,7 +89,6 @@ impl Run {
             fact("Program", self.leader.first().cloned().unwrap_or_default()),
             fact("Lock", self.lock.name().to_owned()),
             fact("Lease", lease),
-            fact("Database", self.db.to_string()),
         ]
     }
 }

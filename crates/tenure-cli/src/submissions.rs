@@ -5,7 +5,7 @@ use std::{io, thread, time::Duration};
 use anyhow::{Result, bail};
 use prometheus_client::registry::Registry as MetricsRegistry;
 use tenure::{Candidate, DatabaseUrl, HolderId, Scope, Timing};
-use tenure_http::Server;
+use tenure_http::{Guard, Server};
 use tenure_submissions::{
     database::{contender, store},
     http,
@@ -53,15 +53,16 @@ impl Submissions {
         }
         let holder = self.holder_id.unwrap_or_else(HolderId::fresh);
         let builder = contender(&self.db, Candidate::new(self.lease_name, holder), self.timing)?;
-        let facts = vec![
-            ("Targets".to_owned(), self.registry.len().to_string()),
-            ("Database".to_owned(), self.db.to_string()),
-        ];
+        let facts = vec![("Targets".to_owned(), self.registry.len().to_string())];
         let store = store(&self.db, PATIENCE)?;
         let mut metrics = MetricsRegistry::default();
         let instance =
             Instance::start(builder, self.registry, store, self.behaviour, &mut metrics)?;
-        let routes = http::routes(&instance, token);
+        let guard = match token {
+            None if is_open => Guard::Anybody,
+            token => Guard::new(token, server.address().ip()),
+        };
+        let routes = http::routes(&instance, guard);
         let page = Page { title: "tenure submissions", facts, metrics, routes };
         let shown = Shown::start(Some(server), &instance.election(), page);
         finish(instance, shown, self.end_with_stdin).await

@@ -5,7 +5,9 @@ mod inotify;
 #[cfg(not(target_os = "linux"))]
 mod silent;
 
-use std::{path::Path, sync::mpsc, thread, time::Duration};
+use std::{
+    fs::OpenOptions, os::unix::fs::OpenOptionsExt, path::Path, sync::mpsc, thread, time::Duration,
+};
 
 #[cfg(target_os = "linux")]
 pub use inotify::{announce, watch};
@@ -21,6 +23,7 @@ use crate::{BootInstant, DatabaseError, Deadline, clock::unix_time};
 ///
 /// `busy` bounds how long a statement waits for another process's write.
 pub fn open(path: &Path, busy: Duration) -> Result<Connection, DatabaseError> {
+    keep_private(path);
     let connection = Connection::open(path)?;
     connection.busy_timeout(busy)?;
     use_write_ahead_log(&connection, BootInstant::now() + busy)?;
@@ -28,6 +31,12 @@ pub fn open(path: &Path, busy: Duration) -> Result<Connection, DatabaseError> {
     connection.pragma_update(None, "foreign_keys", true)?;
     register_clocks(&connection)?;
     Ok(connection)
+}
+
+/// A new file is its owner's alone; what SQLite keeps beside it gets the same rights. One that is there stays as it is.
+fn keep_private(path: &Path) {
+    // Whatever is wrong with it, SQLite says so in a moment.
+    let _ = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
 }
 
 /// The switch to the write-ahead log does not wait for another process that opens the fresh file too,
@@ -99,6 +108,25 @@ impl FileThread {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_new_file_is_its_owners_alone_and_an_old_one_stays_as_it_is() {
+        use std::os::unix::fs::PermissionsExt;
+
+        let folder = tempfile::tempdir().unwrap();
+        let (new, old) = (folder.path().join("new.db"), folder.path().join("old.db"));
+        std::fs::write(&old, "").unwrap();
+        std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o640)).unwrap();
+        for (path, mode) in [(&new, 0o600), (&old, 0o640)] {
+            let file = open(path, Duration::from_secs(1)).unwrap();
+            file.execute_batch("CREATE TABLE a (b INTEGER)").unwrap();
+            for suffix in ["", "-wal", "-shm"] {
+                let path = format!("{}{suffix}", path.display());
+                let found = std::fs::metadata(&path).unwrap().permissions().mode() & 0o777;
+                assert_eq!(found, mode, "{path}");
+            }
+        }
+    }
 
     #[tokio::test]
     async fn time_in_sql_is_the_boot_clock() {

@@ -36,11 +36,15 @@ impl FromStr for Address {
 }
 
 impl Address {
-    pub(crate) fn host(&self) -> &str {
+    /// The host, as it was typed.
+    #[must_use]
+    pub fn host(&self) -> &str {
         &self.host
     }
 
-    pub(crate) fn port(&self) -> u16 {
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
         self.port
     }
 }

@@ -29,9 +29,12 @@ pub enum Guard {
 
 /// Why somebody may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Refusal {
+pub enum Refusal {
+    /// A token is asked for, and was not brought.
     NoToken,
+    /// Other machines reach the server, and there is no token.
     NeedsToken,
+    /// A page of another site asks, or a name that is not ours was used.
     OtherSite,
 }
 
@@ -46,7 +49,8 @@ impl Guard {
         }
     }
 
-    fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    /// Whether a request with these headers may.
+    pub fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         match self {
             Self::Bearer(token) => {
                 let brought =
@@ -77,22 +81,29 @@ fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     !is_here || !is_ours
 }
 
+impl Refusal {
+    /// In a sentence.
+    #[must_use]
+    pub fn message(self) -> &'static str {
+        match self {
+            Self::NoToken => "bring the token: Authorization: Bearer …",
+            Self::NeedsToken => {
+                "this server is reached from other machines and has no token: start it with --token-file"
+            }
+            Self::OtherSite => "the request comes from another site",
+        }
+    }
+}
+
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
+        let told = format!("{}\n", self.message());
         match self {
             Self::NoToken => {
-                let told = [(header::WWW_AUTHENTICATE, "Bearer")];
-                (StatusCode::UNAUTHORIZED, told, "bring the token: Authorization: Bearer …\n")
-                    .into_response()
+                let asked = [(header::WWW_AUTHENTICATE, "Bearer")];
+                (StatusCode::UNAUTHORIZED, asked, told).into_response()
             }
-            Self::NeedsToken => (
-                StatusCode::FORBIDDEN,
-                "this server is reached from other machines and has no token: start it with --token-file\n",
-            )
-                .into_response(),
-            Self::OtherSite => {
-                (StatusCode::FORBIDDEN, "the request comes from another site\n").into_response()
-            }
+            Self::NeedsToken | Self::OtherSite => (StatusCode::FORBIDDEN, told).into_response(),
         }
     }
 }

@@ -24,7 +24,7 @@ mod token;
 
 pub use self::{
     address::{Address, AddressError},
-    guard::{Guard, keep_out},
+    guard::{Guard, Refusal, keep_out},
     key::key_for_header,
     metrics::plain_routes,
     node::{Health, KnownLeader, Node, RoleView, Stand, routes},

@@ -22,7 +22,7 @@ use axum::{
     routing::{any, get, post},
 };
 use sha2::{Digest, Sha256};
-use tenure_http::Token;
+pub use tenure_http::Guard;
 
 use self::{
     error::ApiError,
@@ -48,8 +48,8 @@ struct Api {
     waiters: Waiters,
 }
 
-/// The routes of an instance; whoever calls `/v1` or `/ui` must bring the token, if there is one.
-pub fn routes(instance: &Instance, token: Option<Token>) -> Router {
+/// The routes of an instance; `/v1` and `/ui` are for whom the guard lets in.
+pub fn routes(instance: &Instance, guard: Guard) -> Router {
     let api = Arc::new(Api {
         registry: Arc::clone(&instance.registry),
         store: Arc::clone(&instance.store),
@@ -70,16 +70,13 @@ pub fn routes(instance: &Instance, token: Option<Token>) -> Router {
             (StatusCode::METHOD_NOT_ALLOWED, "method not allowed\n")
         });
     let guarded = v1.merge(ui).with_state(api);
-    let targets = token.is_none().then(|| instance.registry.names());
+    let is_secret = matches!(guard, Guard::Bearer(_));
+    let targets = (!is_secret).then(|| instance.registry.names());
     let described = Router::new()
         .route("/openapi.json", get(docs::openapi))
         .route("/docs", get(docs::page))
         .with_state(docs::describe(targets));
-    let guarded = match token {
-        Some(token) => guarded.layer(middleware::from_fn_with_state(token, error::require_token)),
-        None => guarded,
-    };
-    guarded.merge(described)
+    guarded.layer(middleware::from_fn_with_state(guard, error::keep_out)).merge(described)
 }
 
 /// Submit an intent

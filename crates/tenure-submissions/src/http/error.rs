@@ -9,7 +9,7 @@ use axum::{
 };
 use serde::Serialize;
 use serde_json::{Value, json};
-use tenure_http::Token;
+use tenure_http::{Guard, Refusal};
 use utoipa::ToSchema;
 
 use crate::store::StoreError;
@@ -104,6 +104,10 @@ impl ApiError {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "a bearer token is required", None)
     }
 
+    fn forbidden(why: Refusal) -> Self {
+        Self::new(StatusCode::FORBIDDEN, "forbidden", why.message(), None)
+    }
+
     pub(super) fn status(&self) -> StatusCode {
         self.status
     }
@@ -120,15 +124,12 @@ impl IntoResponse for ApiError {
 }
 
 /// Before every other check.
-pub(super) async fn require_token(
-    State(token): State<Token>,
-    request: Request,
-    next: Next,
-) -> Response {
-    let brought =
-        request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    if brought.is_some_and(|header| token.is_brought_by(header)) {
-        return next.run(request).await;
+pub(super) async fn keep_out(State(guard): State<Guard>, request: Request, next: Next) -> Response {
+    match guard.check(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(Refusal::NoToken) => {
+            ([(header::WWW_AUTHENTICATE, "Bearer")], ApiError::unauthorized()).into_response()
+        }
+        Err(refusal) => ApiError::forbidden(refusal).into_response(),
     }
-    ([(header::WWW_AUTHENTICATE, "Bearer")], ApiError::unauthorized()).into_response()
 }

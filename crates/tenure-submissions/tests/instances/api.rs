@@ -2,7 +2,7 @@
 
 use reqwest::{Client, Method, StatusCode};
 use serde_json::{Value, json};
-use tenure_http::{Address, Server, Token};
+use tenure_http::{Address, Guard, Server, Token};
 use tenure_submissions::{http, instance::Instance};
 use tenure_testkit::{eventually, secs};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
@@ -13,6 +13,7 @@ on_every_database! {
     an_intent_is_submitted_read_and_waited_for,
     what_is_wrong_is_said_in_the_order_of_the_checks,
     a_token_is_asked_for_before_everything_else,
+    a_web_page_of_another_site_submits_nothing,
     the_history_is_shown_to_people_and_escaped,
     the_api_is_described_for_programs_and_people,
     an_intent_stored_by_a_follower_is_executed_when_the_leader_is_told,
@@ -30,7 +31,8 @@ impl Served {
         let instance = scene.instance();
         let server = Server::bind(&"0".parse::<Address>().unwrap(), None).await.unwrap();
         let url = format!("http://{}", server.address());
-        let routes = http::routes(&instance, token);
+        let here = std::net::Ipv4Addr::LOCALHOST.into();
+        let routes = http::routes(&instance, Guard::new(token, here));
         let serves = AbortOnDropHandle::new(tokio::spawn(async move {
             server.serve(routes, CancellationToken::new()).await;
         }));
@@ -140,6 +142,21 @@ async fn what_is_wrong_is_said_in_the_order_of_the_checks(scene: Scene) {
         (status, &told["error"]["code"]),
         (StatusCode::PAYLOAD_TOO_LARGE, &json!("invalid_request"))
     );
+}
+
+/// A browser on this machine may show any page; what that page asks for is not its user's wish.
+async fn a_web_page_of_another_site_submits_nothing(scene: Scene) {
+    let served = Served::start(&scene, None).await;
+    let body = r#"{"intentId":"a","submissionTarget":"once","payload":1}"#;
+    for (header, value) in [("origin", "https://evil.example"), ("host", "rebound.example:80")] {
+        let request = served.client.post(format!("{}/v1/intents", served.url)).body(body);
+        let answer = request.header(header, value).send().await.unwrap();
+        assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{header}");
+        let told: Value = answer.json().await.unwrap();
+        assert_eq!(told, error("forbidden", "the request comes from another site"));
+    }
+    assert_eq!(served.get("/v1/intents/a").await.0, StatusCode::NOT_FOUND);
+    assert_eq!(served.post("/v1/intents", body).await.0, StatusCode::OK, "this machine may");
 }
 
 async fn a_token_is_asked_for_before_everything_else(scene: Scene) {
