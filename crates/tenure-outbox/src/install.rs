@@ -15,7 +15,7 @@ macro_rules! files {
 }
 
 /// The files, by name.
-pub const FILES: [(&str, &str); 31] = files![
+pub const FILES: [(&str, &str); 32] = files![
     "roles",
     "anew",
     "attempt_state",
@@ -30,6 +30,7 @@ pub const FILES: [(&str, &str); 31] = files![
     "retry_ceiling",
     "announce",
     "find",
+    "differs",
     "first_in_order",
     "first_of_ordered",
     "append_lost",

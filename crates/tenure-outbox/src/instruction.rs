@@ -40,6 +40,13 @@ pub enum Enqueued {
         /// `PENDING`, or the state of its latest attempt.
         state: String,
     },
+    /// Another instruction was enqueued before under its key: this one was not.
+    Conflict {
+        /// The row of the first.
+        outbox_id: Uuid,
+        /// The fields in which they differ: `participant_id`, `rail_type`, `payload`.
+        differs: String,
+    },
     /// Something is missing or blank, or the payload is no object: nothing was written.
     Invalid,
 }

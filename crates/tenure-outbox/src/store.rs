@@ -340,10 +340,13 @@ fn enqueued(row: &Row) -> Result<Enqueued, StoreError> {
             outbox_id: row.get("outbox_id"),
             sequence_id: row.get("sequence_id"),
         }),
-        "repeat" => Ok(Enqueued::Repeat {
-            outbox_id: row.get("outbox_id"),
-            sequence_id: row.get("sequence_id"),
-            state: row.get("state"),
+        "repeat" => Ok(match row.get::<_, Option<String>>("differs") {
+            Some(differs) => Enqueued::Conflict { outbox_id: row.get("outbox_id"), differs },
+            None => Enqueued::Repeat {
+                outbox_id: row.get("outbox_id"),
+                sequence_id: row.get("sequence_id"),
+                state: row.get("state"),
+            },
         }),
         "invalid" => Ok(Enqueued::Invalid),
         other => Err(StoreError::Unknown(str::to_owned(other))),

@@ -52,6 +52,10 @@ async fn one(store: &Store, instruction: Instruction) -> Result<()> {
         Some(Enqueued::Repeat { outbox_id, sequence_id, state }) => output::print(&format!(
             "enqueued before: {outbox_id}, number {sequence_id} of its participant, {state}\n"
         )),
+        Some(Enqueued::Conflict { outbox_id, differs }) => bail!(
+            "{outbox_id} was enqueued before under this instruction and key, with another {differs}: nothing was \
+             enqueued; another payment needs another key"
+        ),
         Some(Enqueued::Invalid) | None => {
             bail!("an instruction has no blank fields, and its payload is a JSON object")
         }
@@ -114,18 +118,27 @@ async fn send(store: &Store, instructions: &[(u64, Instruction)], count: &mut Co
             });
         }
     };
-    let mut invalid = None;
+    let mut wrong = None;
     for ((number, _), answer) in instructions.iter().zip(answers) {
-        match answer {
-            Enqueued::Done { .. } => count.enqueued += 1,
-            Enqueued::Repeat { .. } => count.repeats += 1,
-            Enqueued::Invalid => invalid = invalid.or(Some(number)),
-        }
+        let why = match answer {
+            Enqueued::Done { .. } => {
+                count.enqueued += 1;
+                continue;
+            }
+            Enqueued::Repeat { .. } => {
+                count.repeats += 1;
+                continue;
+            }
+            Enqueued::Conflict { differs, .. } => {
+                format!(
+                    "was enqueued before with another {differs}: another payment needs another key"
+                )
+            }
+            Enqueued::Invalid => "has a blank field, or a payload that is no object".to_owned(),
+        };
+        wrong = wrong.or_else(|| Some(format!("line {number} {why}")));
     }
-    match invalid {
-        Some(number) => bail!("line {number} has a blank field, or a payload that is no object"),
-        None => Ok(()),
-    }
+    wrong.map_or(Ok(()), |wrong| bail!(wrong))
 }
 
 /// Blank lines are none.

@@ -6,7 +6,7 @@ use std::{
     process::{Command, Output, Stdio},
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::scene::{Scene, line};
 
@@ -76,6 +76,27 @@ async fn one_instruction_is_enqueued_once() {
     assert!(printed(&first).contains("as number 1 of its participant"), "{first:?}");
     let second = scene.run(&one);
     assert!(second.status.success() && printed(&second).contains("enqueued before"), "{second:?}");
+    assert_eq!(scene.count("payment_outbox_pending").await, 1);
+}
+
+/// An amount that was changed does not pass in silence.
+#[tokio::test]
+async fn an_instruction_that_comes_again_with_another_amount_is_refused_by_field() {
+    let scene = Scene::new().await;
+    let line = |amount: u32| {
+        let line = json!({
+            "instruction_id": "i", "participant_id": "p", "idempotency_key": "k", "rail_type": "card",
+            "payload": {"amount": amount},
+        });
+        format!("{line}\n")
+    };
+    std::fs::write(scene.folder.path().join("in.jsonl"), line(100)).unwrap();
+    assert!(scene.run(&["enqueue", "--file", "in.jsonl"]).status.success());
+    std::fs::write(scene.folder.path().join("in.jsonl"), line(100) + &line(101)).unwrap();
+    let refused = scene.run(&["enqueue", "--file", "in.jsonl"]);
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success(), "{refused:?}");
+    assert!(told.contains("line 2 was enqueued before with another payload"), "{told}");
     assert_eq!(scene.count("payment_outbox_pending").await, 1);
 }
 

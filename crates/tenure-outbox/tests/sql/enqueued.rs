@@ -1,6 +1,9 @@
 //! An instruction is enqueued once per key, and numbered per participant.
 
-use tokio_postgres::Client;
+use std::future::poll_fn;
+
+use tokio::sync::mpsc;
+use tokio_postgres::{AsyncMessage, Client, NoTls, error::DbError};
 
 use crate::{
     calls::{
@@ -11,6 +14,7 @@ use crate::{
 
 on_every_version![
     a_repeat_returns_the_first_row,
+    a_repeat_with_something_else_in_it_is_warned_of_and_returns_the_first_row,
     a_repeat_returns_the_state_of_the_latest_attempt,
     a_repeat_is_known_for_good_and_for_every_participant,
     keys_are_told_apart_by_instruction_and_by_key,
@@ -36,6 +40,52 @@ async fn a_repeat_returns_the_first_row(scene: &Scene) {
         scene.text("SELECT string_agg(rail_type, ' ') FROM payment_outbox_pending").await,
         "wire"
     );
+}
+
+/// Somebody who enqueues, and the warnings that it gets.
+async fn hearing(scene: &Scene) -> (Client, mpsc::UnboundedReceiver<DbError>) {
+    let (client, mut connection) =
+        tokio_postgres::connect(&scene.postgres.url(), NoTls).await.unwrap();
+    let (tell, told) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if let AsyncMessage::Notice(warning) = message {
+                let _ = tell.send(warning);
+            }
+        }
+    });
+    (client, told)
+}
+
+/// An amount that was changed does not pass in silence.
+async fn a_repeat_with_something_else_in_it_is_warned_of_and_returns_the_first_row(scene: &Scene) {
+    let (ingest, mut warnings) = hearing(scene).await;
+    let worker = scene.worker().await;
+    let first = enqueue(&ingest, "p", "k").await;
+    for is_over in [false, true] {
+        assert_eq!(enqueue(&ingest, "p", "k").await.outbox_id, first.outbox_id);
+        assert!(warnings.try_recv().is_err(), "it is the same");
+        let other = "SELECT outbox_id FROM public.enqueue_payment_outbox('k', 'q', 'k', 'card', '{\"amount\": 2}')";
+        let row = ingest.query_one(other, &[]).await.unwrap();
+        assert_eq!(row.get::<_, uuid::Uuid>(0), first.outbox_id);
+        let warning = warnings.try_recv().unwrap();
+        assert_eq!(warning.code().code(), "P7004");
+        let told =
+            "instruction k was enqueued before with another participant_id, rail_type, payload";
+        assert_eq!(warning.message(), told);
+        let batch = "SELECT result, differs FROM public.enqueue_payment_outbox_batch(
+            ARRAY['k', 'k'], ARRAY['p', 'p'], ARRAY['k', 'k'], ARRAY['wire', 'wire'],
+            ARRAY['{\"amount\": 1}', '{\"amount\": 1.5}']::jsonb[])";
+        let rows = ingest.query(batch, &[]).await.unwrap();
+        let told: Vec<(String, Option<String>)> =
+            rows.iter().map(|row| (row.get("result"), row.get("differs"))).collect();
+        let repeat = || "repeat".to_owned();
+        assert_eq!(told, [(repeat(), None), (repeat(), Some("payload".to_owned()))]);
+        assert_eq!(warnings.try_recv().unwrap().code().code(), "P7004");
+        if !is_over {
+            complete(&worker, &claim_only(&worker, "w").await, "DISPATCHED").await.unwrap();
+        }
+    }
 }
 
 async fn a_repeat_returns_the_state_of_the_latest_attempt(scene: &Scene) {

@@ -18,6 +18,7 @@ mod refused;
 mod rights;
 mod scene;
 mod states;
+mod swept;
 mod tricked;
 mod upgraded;
 mod viewed;

@@ -11,7 +11,8 @@
 -- before. So a session remembers up to where it has taken everything, and looks from there on. What it has not
 -- seen there (rows that are committed later, or were locked by others who then gave up) is found by a sweep,
 -- which looks everywhere: when there is not enough work behind the marks and the last sweep was quick, and
--- otherwise as often as sweeps take no more than a sixtieth of the time.
+-- otherwise as often as sweeps take no more than a sixtieth of the time, but every ten seconds at least: one that took
+-- long because its process was frozen says nothing about the next.
 CREATE OR REPLACE FUNCTION public.claim_outbox_batch(p_batch_size integer, p_worker_id text, p_lease_seconds integer)
 RETURNS TABLE (
     outbox_id uuid, instruction_id text, participant_id text, sequence_id bigint, idempotency_key text,
@@ -29,6 +30,7 @@ AS $$
 #variable_conflict use_column
 DECLARE
     c_quick_us CONSTANT bigint := 20000;
+    c_longest_us CONSTANT bigint := 10000000;
     v_now timestamp with time zone := clock_timestamp();
     v_now_us bigint := extract(epoch FROM v_now) * 1000000;
     v_setting pg_catalog.text := current_setting('symphony.outbox_claim_marks', true);
@@ -49,7 +51,9 @@ BEGIN
     IF v_setting ~ '^\{\d{1,17}(,\d{1,17}){3}\}$' THEN
         v_marks := v_setting::bigint[];
         -- A clock that went back makes them void.
-        IF v_now_us BETWEEN greatest(v_marks[1], v_marks[2], v_marks[3]) AND v_marks[3] + 60 * v_marks[4] THEN
+        IF v_now_us BETWEEN greatest(v_marks[1], v_marks[2], v_marks[3])
+            AND v_marks[3] + least(60 * v_marks[4], c_longest_us)
+        THEN
             v_due_from := timestamp with time zone 'epoch' + v_marks[1] * interval '1 microsecond';
             v_leased_from := timestamp with time zone 'epoch' + v_marks[2] * interval '1 microsecond';
             SELECT l.* INTO v_expired, v_due, v_due_from, v_leased_from

@@ -1,5 +1,6 @@
 -- Enqueues one instruction. A repeat under the same instruction and key changes nothing and returns the first
--- row, with 'PENDING' or the state of its latest attempt.
+-- row, with 'PENDING' or the state of its latest attempt; one with another participant, rail or payload is warned of
+-- (P7004).
 -- SQLSTATE 22023: something is missing or blank; 23514: the payload is not an object.
 CREATE OR REPLACE FUNCTION public.enqueue_payment_outbox(
     p_instruction_id text, p_participant_id text, p_idempotency_key text, p_rail_type text, p_payload jsonb
@@ -12,6 +13,7 @@ DECLARE
     v_id pg_catalog.uuid;
     v_sequence bigint;
     v_now timestamp with time zone;
+    v_first record;
 BEGIN
     IF p_payload IS NULL
         OR coalesce(p_instruction_id, '') = '' OR coalesce(p_participant_id, '') = ''
@@ -22,8 +24,11 @@ BEGIN
     END IF;
 
     -- A repeat waits for nobody.
-    RETURN QUERY SELECT * FROM public.find_payment_outbox(p_instruction_id, p_idempotency_key);
+    SELECT f.* INTO v_first FROM public.find_payment_outbox(p_instruction_id, p_idempotency_key) AS f;
     IF FOUND THEN
+        PERFORM public.warn_of_other_outbox_content(p_instruction_id, p_idempotency_key,
+            public.outbox_repeat_differs(v_first.outbox_id, p_participant_id, p_rail_type, p_payload));
+        RETURN QUERY SELECT v_first.outbox_id, v_first.sequence_id, v_first.created_at, v_first.state;
         RETURN;
     END IF;
 
@@ -33,8 +38,11 @@ BEGIN
     VALUES (p_participant_id, 1)
     ON CONFLICT (participant_id) DO NOTHING;
     PERFORM FROM public.participant_outbox_sequences AS s WHERE s.participant_id = p_participant_id FOR UPDATE;
-    RETURN QUERY SELECT * FROM public.find_payment_outbox(p_instruction_id, p_idempotency_key);
+    SELECT f.* INTO v_first FROM public.find_payment_outbox(p_instruction_id, p_idempotency_key) AS f;
     IF FOUND THEN
+        PERFORM public.warn_of_other_outbox_content(p_instruction_id, p_idempotency_key,
+            public.outbox_repeat_differs(v_first.outbox_id, p_participant_id, p_rail_type, p_payload));
+        RETURN QUERY SELECT v_first.outbox_id, v_first.sequence_id, v_first.created_at, v_first.state;
         RETURN;
     END IF;
 
@@ -59,7 +67,10 @@ BEGIN
             AND a.attempt_no = 1
     ) THEN
         DELETE FROM public.payment_outbox_pending AS p WHERE p.outbox_id = v_id;
-        RETURN QUERY SELECT * FROM public.find_payment_outbox(p_instruction_id, p_idempotency_key);
+        SELECT f.* INTO v_first FROM public.find_payment_outbox(p_instruction_id, p_idempotency_key) AS f;
+        PERFORM public.warn_of_other_outbox_content(p_instruction_id, p_idempotency_key,
+            public.outbox_repeat_differs(v_first.outbox_id, p_participant_id, p_rail_type, p_payload));
+        RETURN QUERY SELECT v_first.outbox_id, v_first.sequence_id, v_first.created_at, v_first.state;
         RETURN;
     END IF;
 

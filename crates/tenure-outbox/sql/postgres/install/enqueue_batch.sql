@@ -1,7 +1,8 @@
 -- Enqueues many instructions in one go. The answer has a row per instruction, in their order: result 'done',
 -- 'repeat' (the row as it was first enqueued, also by an earlier row of the same call; its state is 'PENDING' or
 -- that of its latest attempt), or 'invalid' (something is missing or blank, or the payload is no object; nothing
--- was written for it).
+-- was written for it). A repeat with another participant, rail or payload says in what it differs, and is warned of
+-- (P7004).
 -- SQLSTATE 22023: the lists are not equally long.
 --
 -- In a REPEATABLE READ or SERIALIZABLE transaction it cannot see a key that was enqueued for *another* participant
@@ -12,7 +13,7 @@ CREATE OR REPLACE FUNCTION public.enqueue_payment_outbox_batch(
     p_instruction_ids text[], p_participant_ids text[], p_idempotency_keys text[], p_rail_types text[],
     p_payloads jsonb[]
 ) RETURNS TABLE (
-    ordinal bigint, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, result text
+    ordinal bigint, outbox_id uuid, sequence_id bigint, created_at timestamptz, state text, result text, differs text
 )
 LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = pg_catalog, public
@@ -127,7 +128,7 @@ BEGIN
 
     IF v_foreign IS NULL AND cardinality(v_ids) = cardinality(p_instruction_ids) THEN
         RETURN QUERY
-            SELECT u.ordinal, u.outbox_id, u.sequence_id, v_now, 'PENDING', 'done'
+            SELECT u.ordinal, u.outbox_id, u.sequence_id, v_now, 'PENDING', 'done', NULL::pg_catalog.text
             FROM unnest(v_ordinals, v_ids, v_sequences) AS u(ordinal, outbox_id, sequence_id)
             ORDER BY u.ordinal;
         RETURN;
@@ -137,7 +138,8 @@ BEGIN
         SELECT u.ordinal, coalesce(n.outbox_id, f.outbox_id), coalesce(n.sequence_id, f.sequence_id),
             CASE WHEN n.ordinal IS NULL THEN f.created_at ELSE v_now END,
             CASE WHEN n.ordinal IS NULL THEN f.state ELSE 'PENDING' END,
-            CASE WHEN n.ordinal IS NOT NULL THEN 'done' WHEN f.outbox_id IS NOT NULL THEN 'repeat' ELSE 'invalid' END
+            CASE WHEN n.ordinal IS NOT NULL THEN 'done' WHEN f.outbox_id IS NOT NULL THEN 'repeat' ELSE 'invalid' END,
+            d.differs
         FROM unnest(
             p_instruction_ids, p_participant_ids, p_idempotency_keys, p_rail_types, p_payloads
         ) WITH ORDINALITY AS u(instruction_id, participant_id, idempotency_key, rail_type, payload, ordinal)
@@ -148,6 +150,12 @@ BEGIN
         LEFT JOIN LATERAL public.find_payment_outbox(u.instruction_id, u.idempotency_key) AS f
             ON n.ordinal IS NULL AND u.participant_id <> '' AND u.rail_type <> ''
                 AND jsonb_typeof(u.payload) = 'object'
+        LEFT JOIN LATERAL (
+            SELECT public.outbox_repeat_differs(f.outbox_id, u.participant_id, u.rail_type, u.payload) AS differs
+        ) AS d ON f.outbox_id IS NOT NULL
+        LEFT JOIN LATERAL (
+            SELECT public.warn_of_other_outbox_content(u.instruction_id, u.idempotency_key, d.differs)
+        ) AS w ON d.differs IS NOT NULL
         ORDER BY u.ordinal;
 END
 $$;

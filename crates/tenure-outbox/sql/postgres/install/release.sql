@@ -1,5 +1,6 @@
--- Gives rows back whose work was not begun: no attempt is recorded, and they are due as before. The answer has
--- a row per lease, in their order: result 'done' or 'lease_lost'.
+-- Gives rows back whose work was not begun: no attempt is recorded, and they are due now, where every claim looks: who
+-- has gone past the moment at which they were due first would not look there again for a while. The answer has a row
+-- per lease, in their order: result 'done' or 'lease_lost'.
 -- SQLSTATE 22023: the lists are not equally long.
 CREATE OR REPLACE FUNCTION public.release_outbox_leases(
     p_worker_id text, p_outbox_ids uuid[], p_lease_tokens uuid[]
@@ -26,7 +27,8 @@ BEGIN
 
     WITH released AS (
         UPDATE public.payment_outbox_pending AS p
-        SET claimed_by = NULL, lease_token = NULL, lease_expires_at = NULL
+        SET claimed_by = NULL, lease_token = NULL, lease_expires_at = NULL,
+            next_attempt_at = greatest(p.next_attempt_at, v_now)
         FROM unnest(p_outbox_ids, p_lease_tokens) WITH ORDINALITY AS u(outbox_id, lease_token, ordinal)
         WHERE p.outbox_id = u.outbox_id AND p.lease_token = u.lease_token
             AND (p.claimed_by = p_worker_id AND p.lease_expires_at > v_now) IS TRUE
