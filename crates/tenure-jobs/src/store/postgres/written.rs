@@ -146,41 +146,30 @@ async fn send(
     let calls = wanted.map(|(_, statement, parameters)| Call { statement, parameters });
     let calls: Vec<_> = calls.collect();
     let mut answers = fence::together(client, term, &calls).await?.into_iter();
-    let answers = statements.each_ref().map(|(is_wanted, ..)| match is_wanted {
+    let mut answers = statements.iter().map(|(is_wanted, ..)| match is_wanted {
         true => answers.next().unwrap_or_default(),
         false => Vec::new(),
     });
-    let [
-        _,
-        heard,
-        recorded,
-        stood,
-        by_name,
-        by_lease,
-        buried,
-        by_agent,
-        expired,
-        overdue,
-        woken,
-        aged,
-        _,
-        submitted,
-        granted,
-    ] = answers;
+    let mut next = || answers.next().unwrap_or_default();
+    // In the order of the statements; the first and the one that forgets events say nothing.
+    next();
     Ok(Answers {
-        heard,
-        recorded,
-        stood,
-        by_name,
-        by_lease,
-        buried,
-        by_agent,
-        expired,
-        overdue,
-        woken,
-        aged,
-        submitted,
-        granted,
+        heard: next(),
+        recorded: next(),
+        stood: next(),
+        by_name: next(),
+        by_lease: next(),
+        buried: next(),
+        by_agent: next(),
+        expired: next(),
+        overdue: next(),
+        woken: next(),
+        aged: next(),
+        submitted: {
+            next();
+            next()
+        },
+        granted: next(),
     })
 }
 
